@@ -259,20 +259,10 @@ static bool is_float_tensor(MlirType type, bool fp8_too) {
          (fp8_too && (mlirTypeIsAFloat8E4M3FN(element) || mlirTypeIsAFloat8E5M2(element)));
 }
 
-/* Attribute `name` of argument or result number i; null where it has none. */
-static MlirAttribute attribute_of(MlirOperation function, const char *list, intptr_t i,
-                                  const char *name) {
-  MlirAttribute all = moe__op_attribute(function, list);
-  if (mlirAttributeIsNull(all) || i >= mlirArrayAttrGetNumElements(all))
-    return mlirAttributeGetNull();
-  return mlirDictionaryAttrGetElementByName(mlirArrayAttrGetElement(all, i),
-                                            mlirStringRefCreateFromCString(name));
-}
-
 /* Whether the gradient of an argument is asked for: as `moe.differentiable` says, else that of each
  * argument that could have one. */
 static bool read_wanted(MlirOperation function, intptr_t i, MlirType type, bool *out) {
-  MlirAttribute wanted = attribute_of(function, "arg_attrs", i, WANTED);
+  MlirAttribute wanted = moe__port_attribute(function, "arg_attrs", i, WANTED);
   *out = is_float_tensor(type, false);
   if (mlirAttributeIsNull(wanted))
     return true;
@@ -389,7 +379,7 @@ static bool differentiate_ops(joint_t *joint, MlirOperation end) {
 /* A gradient is returned as the kernel makes it: its argument's memory, row-major. */
 static bool add_outgoing(joint_t *joint, intptr_t i) {
   MlirValue argument = mlirBlockGetArgument(joint->body, i);
-  MlirAttribute wanted = attribute_of(joint->function, "arg_attrs", i, WANTED);
+  MlirAttribute wanted = moe__port_attribute(joint->function, "arg_attrs", i, WANTED);
   const moe__values_t *summands = gradients_of(joint, argument);
   if (!is_active(joint, argument))
     return true;

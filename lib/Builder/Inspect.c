@@ -77,6 +77,15 @@ bool moe__error(MlirOperation op, const char *format, ...) {
   return false;
 }
 
+MlirAttribute moe__port_attribute(MlirOperation function, const char *list, intptr_t i,
+                                  const char *name) {
+  MlirAttribute all = moe__op_attribute(function, list);
+  if (mlirAttributeIsNull(all) || i >= mlirArrayAttrGetNumElements(all))
+    return mlirAttributeGetNull();
+  return mlirDictionaryAttrGetElementByName(mlirArrayAttrGetElement(all, i),
+                                            mlirStringRefCreateFromCString(name));
+}
+
 MlirStringRef moe__symbol(MlirOperation op) {
   return moe__op_string(op, "sym_name");
 }

@@ -35,6 +35,11 @@ bool moe__op_is_before(MlirOperation op, MlirOperation other);
  */
 bool moe__error(MlirOperation op, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Attribute `name` of argument or result number i of a function; null where it has none. list:
+ * "arg_attrs" or "res_attrs". */
+MlirAttribute moe__port_attribute(MlirOperation function, const char *list, intptr_t i,
+                                  const char *name);
+
 /* The symbol name of a function or module. */
 MlirStringRef moe__symbol(MlirOperation op);
 

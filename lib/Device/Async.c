@@ -281,12 +281,17 @@ void moe__grid_wait(moe__builder_t *b) {
   moe__op0(b, "nvvm.griddepcontrol", MOE__NO_VALUES, "kind = #nvvm<grid_dep_action wait>");
 }
 
-void moe__kernel_await_launches(moe__kernel_t *kernel) {
-  moe__kernel_programmatic(kernel);
-  moe__grid_wait(&kernel->builder);
-}
-
 void moe__grid_launch_dependents(moe__builder_t *b) {
   moe__op0(b, "nvvm.griddepcontrol", MOE__NO_VALUES,
            "kind = #nvvm<grid_dep_action launch_dependents>");
+}
+
+void moe__grid_pass_on(moe__builder_t *b) {
+  moe__grid_wait(b);
+  moe__grid_launch_dependents(b);
+}
+
+void moe__kernel_await_launches(moe__kernel_t *kernel) {
+  moe__kernel_programmatic(kernel);
+  moe__grid_wait(&kernel->builder);
 }

@@ -164,7 +164,12 @@ void moe__store_async(moe__builder_t *b, MlirValue value, MlirValue shared, Mlir
 void moe__grid_wait(moe__builder_t *b);
 void moe__grid_launch_dependents(moe__builder_t *b);
 
-/* For a kernel that has nothing to prepare: says that it may start early, and calls
+/* moe__grid_wait, then moe__grid_launch_dependents, of kernels that say moe__kernel_overlaps. The
+ * next launch starts when those before this one have ended: of all that a launch finds under way,
+ * only the launch before it may still write. */
+void moe__grid_pass_on(moe__builder_t *b);
+
+/* For a kernel that has nothing to prepare: says that it is programmatic, and calls
  * moe__grid_wait. */
 void moe__kernel_await_launches(moe__kernel_t *kernel);
 

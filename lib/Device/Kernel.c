@@ -133,6 +133,11 @@ void moe__kernel_programmatic(moe__kernel_t *kernel) {
   kernel->record.programmatic = true;
 }
 
+void moe__kernel_overlaps(moe__kernel_t *kernel) {
+  moe__kernel_programmatic(kernel);
+  kernel->record.overlaps = true;
+}
+
 void moe__kernel_cluster(moe__kernel_t *kernel, int32_t ctas) {
   kernel->cluster_size = ctas;
 }

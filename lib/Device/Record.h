@@ -12,7 +12,7 @@
  *                             {dim = [1, 1], quotient_of = [0, 1], divisor = 32},
  *                             {dim = [2, 0], quotient_of = [0, 1], divisor = 128, groups = [4, 0]},
  *                             ...],
- *                 zeroed = [5], programmatic = false}
+ *                 zeroed = [5], programmatic = false, overlaps = false}
  *
  * `block` is the size of a CTA. An expression is an integer, "num_sms", "num_clusters" (in grids),
  * {dim = [tensor, dimension]}, or {ceildiv | mul | add | min = [<expression>, ...]}: those of
@@ -151,7 +151,8 @@ typedef struct moe__record_t {
   moe__parameter_t parameters[MOE__MAX_PARAMETERS];
   moe__requirement_t requirements[MOE__MAX_REQUIREMENTS];
   int zeroed[MOE__MAX_ZEROED]; /* numbers of the tensors that are state of the kernel */
-  bool programmatic;           /* may start before the launch before it has ended */
+  bool programmatic;           /* may start before the launch of its function before it has ended */
+  bool overlaps; /* and, as the first one, before what is before it on the stream has */
   moe__expression_t *expressions;
 } moe__record_t;
 

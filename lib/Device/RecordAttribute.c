@@ -139,6 +139,7 @@ MlirAttribute moe__record_attribute(MlirContext context, const moe__record_t *re
             LIST(context, record->requirement_count, record->requirements, write_requirement)),
       named(context, "zeroed", LIST(context, record->zeroed_count, record->zeroed, write_int)),
       named(context, "programmatic", mlirBoolAttrGet(context, record->programmatic)),
+      named(context, "overlaps", mlirBoolAttrGet(context, record->overlaps)),
   };
   return mlirDictionaryAttrGet(context, COUNT(entries), entries);
 }
@@ -369,6 +370,9 @@ bool moe__record_read(MlirOperation op, MlirAttribute attribute, moe__record_t *
     wrong = "zeroed";
   else if (!read_bool(entry_of(attribute, "programmatic"), &out->programmatic))
     wrong = "programmatic";
+  else if (!read_bool(entry_of(attribute, "overlaps"), &out->overlaps) ||
+           (out->overlaps && !out->programmatic))
+    wrong = "overlaps";
   return !wrong ||
          moe__error(op, "'%s' of the kernel's 'moe.kernel' is missing or malformed", wrong);
 }

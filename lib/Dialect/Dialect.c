@@ -87,6 +87,13 @@ int moe__tensor_number(MlirOperation op, moe__role_t role) {
   return result < 0 ? -1 : (int)mlirOperationGetNumOperands(op) + result;
 }
 
+bool moe__is_ready(MlirOperation op, moe__role_t role) {
+  MlirValue value = moe__operand(op, role);
+  return mlirValueIsNull(value) || !mlirAttributeIsNull(moe__port_attribute(
+                                       mlirOperationGetParentOperation(op), "arg_attrs",
+                                       mlirBlockArgumentGetArgNumber(value), MOE__READY));
+}
+
 moe__role_t moe__operand_role(MlirOperation op, int number) {
   const moe__tensor_row_t *operands = moe__op_rows[moe__op_id(op)].operands;
   return operands[number + (number >= missing_position(op, operands))].role;

@@ -43,6 +43,13 @@ static json_t *describe_tensor(const moe__plan_tensor_t *tensor) {
   return description;
 }
 
+static json_t *describe_argument(const moe__plan_tensor_t *tensor) {
+  json_t *description = describe_tensor(tensor);
+  if (tensor->constant)
+    json_object_set_new(description, "constant", json_true());
+  return description;
+}
+
 static json_t *describe_temporary(const moe__plan_tensor_t *tensor) {
   json_t *description = describe_tensor(tensor);
   json_object_set_new(description, "initial", json_string(tensor->zeroed ? "zero" : "none"));
@@ -169,18 +176,18 @@ static json_t *describe_op(moe__plan_t *plan, MlirOperation op) {
                    attributes, "operands", operands, "results", results, "roles", roles);
 }
 
-/* number: of the launch in its function. The first one waits for all before it: a programmatic one
- * could start before work of the caller that it does not know has ended. */
+/* number: of the launch in its function. Others than the first may read arguments before they
+ * wait, since the first one has waited for what wrote them. */
 static json_t *describe_launch(moe__plan_t *plan, size_t number) {
   const moe__plan_launch_t *launch = &plan->launches[number];
   const moe__record_t *record = &launch->record;
   json_t *parameters = json_array();
   for (int i = 0; i < record->parameter_count; i++)
     json_array_append_new(parameters, describe_parameter(plan, launch->op, &record->parameters[i]));
-  return json_pack("{so so so so sb}", "kernel", json_text(launch->kernel), "op",
-                   describe_op(plan, launch->op), "grid",
-                   describe_expressions(plan, launch->op, 3, record->grid), "parameters",
-                   parameters, "programmatic", number > 0 && record->programmatic);
+  return json_pack(
+      "{so so so so sb}", "kernel", json_text(launch->kernel), "op", describe_op(plan, launch->op),
+      "grid", describe_expressions(plan, launch->op, 3, record->grid), "parameters", parameters,
+      "programmatic", number > 0 ? record->programmatic : record->overlaps);
 }
 
 /* ---- Functions and kernels ---- */
@@ -191,7 +198,7 @@ static json_t *describe_function(moe__plan_t *plan) {
   for (size_t i = 0; i < plan->launch_count; i++)
     json_array_append_new(launches, describe_launch(plan, i));
   for (size_t i = 0; i < plan->argument_count; i++)
-    json_array_append_new(arguments, describe_tensor(&plan->tensors[i]));
+    json_array_append_new(arguments, describe_argument(&plan->tensors[i]));
   for (intptr_t i = 0; i < mlirOperationGetNumOperands(plan->returns); i++)
     json_array_append_new(results, describe_tensor(moe__plan_tensor(
                                        plan, mlirOperationGetOperand(plan->returns, i))));

@@ -52,11 +52,7 @@ static moe__plan_tensor_t *add_tensor(moe__plan_t *plan, MlirValue value, MlirTy
 
 /* The `moe.name` of argument or result number i. */
 static MlirStringRef given_name(MlirOperation plan, const char *attributes, intptr_t i) {
-  MlirAttribute list = moe__op_attribute(plan, attributes);
-  if (mlirAttributeIsNull(list) || i >= mlirArrayAttrGetNumElements(list))
-    return mlirStringRefCreate(NULL, 0);
-  MlirAttribute name = mlirDictionaryAttrGetElementByName(
-      mlirArrayAttrGetElement(list, i), mlirStringRefCreateFromCString("moe.name"));
+  MlirAttribute name = moe__port_attribute(plan, attributes, i, "moe.name");
   if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name))
     return mlirStringRefCreate(NULL, 0);
   return mlirStringAttrGetValue(name);
@@ -69,6 +65,8 @@ static void add_arguments(moe__plan_t *plan) {
     MlirType type = mlirValueGetType(value);
     moe__plan_tensor_t *tensor =
         add_tensor(plan, value, type, given_name(plan->function, "arg_attrs", i), "arg");
+    tensor->constant =
+        !mlirAttributeIsNull(moe__port_attribute(plan->function, "arg_attrs", i, MOE__CONSTANT));
     for (int d = 0; d < mlirShapedTypeGetRank(type); d++) {
       if (!mlirShapedTypeIsDynamicDim(type, d)) {
         json_array_append_new(tensor->shape, json_integer(mlirShapedTypeGetDimSize(type, d)));

@@ -22,7 +22,8 @@ typedef struct moe__plan_tensor_t {
   MlirType type;
   char *name;
   json_t *shape;
-  bool zeroed; /* the launcher zeroes it once */
+  bool zeroed;   /* the launcher zeroes it once */
+  bool constant; /* MOE__CONSTANT, of an argument */
 } moe__plan_tensor_t;
 
 typedef struct moe__plan_launch_t {

@@ -10,6 +10,14 @@ func.func @foreign_op(%a: tensor<32xf32>) -> tensor<32xf32> {
 
 // -----
 
+// expected-error@below {{argument 0: moe.constant must stand alone, without a value}}
+func.func @constant_with_value(%a: tensor<32xf32> {moe.constant = true}) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>) {
+  %q, %s = "mx_quantize.quantize"(%a) {axis = 0 : i64, block = 32 : i64, mode = "floor"} : (tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
+  return %q, %s : tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>
+}
+
+// -----
+
 func.func @transpose(%a: tensor<32x16xf32>) -> tensor<16x32xf32> {
   %e = tensor.empty() : tensor<16x32xf32>
   // expected-error@below {{'linalg.transpose' moves its tensor, and no kernel does that alone; it moves nothing where its result has the encoding affine_map<(d0, d1) -> (d1, d0)>}}

@@ -41,12 +41,31 @@ func.func private @declaration(i32)
 // CHECK-NEXT: func.func @two_0(%[[A:.*]]: tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
 // CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[A]]) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
 // CHECK-NEXT: return %[[QS]]#0, %[[QS]]#1
-// CHECK: func.func @two_1(%{{.*}}: tensor<64xbf16>)
+// CHECK: func.func @two_1(%{{.*}}: tensor<64xbf16> {moe.ready})
 // CHECK-NEXT: mode = "ceil"
 // CHECK: func.func @chain_0(
 // CHECK: func.func @chain_1(%[[Q:.*]]: tensor<32xf8E5M2>, %[[S:.*]]: tensor<1xf8E8M0FNU>) -> tensor<32xf32>
 // CHECK-NEXT: "mx_quantize.dequantize"(%[[Q]], %[[S]])
 // CHECK-NOT: @chain_2
+
+// -----
+
+// An argument is ready where it is constant, and in all kernels but the function's first; what a kernel has made never is. A view is what it is a view of.
+// CHECK: func.func @given_0(%{{[a-z0-9]+}}: tensor<32x64xf8E5M2, #{{.*}}> {moe.ready}, %{{[a-z0-9]+}}: tensor<1x64xf8E8M0FNU>)
+// CHECK: func.func @given_1(%{{[a-z0-9]+}}: tensor<32x64xf32>)
+// CHECK: func.func @given_2(%{{[a-z0-9]+}}: tensor<32x64xf8E5M2, #{{.*}}> {moe.ready}, %{{[a-z0-9]+}}: tensor<1x64xf8E8M0FNU> {moe.ready})
+func.func @given(%q: tensor<64x32xf8E5M2> {moe.constant}, %s: tensor<1x64xf8E8M0FNU>)
+    -> (tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>, tensor<1x64xf8E8M0FNU>, tensor<32x64xf32>) {
+  %e = tensor.empty() : tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>
+  %view = linalg.transpose ins(%q : tensor<64x32xf8E5M2>) outs(%e : tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>) permutation = [1, 0]
+  %x = "mx_quantize.dequantize"(%view, %s) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>, tensor<1x64xf8E8M0FNU>) -> tensor<32x64xf32>
+  %q2, %s2 = "mx_quantize.quantize"(%x) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
+      : (tensor<32x64xf32>) -> (tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>, tensor<1x64xf8E8M0FNU>)
+  %y = "mx_quantize.dequantize"(%view, %s) {axis = 0 : i64, block = 32 : i64}
+      : (tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>, tensor<1x64xf8E8M0FNU>) -> tensor<32x64xf32>
+  return %q2, %s2, %y : tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>, tensor<1x64xf8E8M0FNU>, tensor<32x64xf32>
+}
 
 // -----
 

@@ -115,15 +115,13 @@ static void load_chunk(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, MlirVa
     }
 }
 
-static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_tile_t k_tile,
-                        moe__cursor_t cursor) {
-  moe__kernel_t *kernel = &s->kernel;
-  moe__builder_t *b = &kernel->builder;
+/* How many bytes land in a stage (i32). */
+static MlirValue landing_bytes(moe__mixed_mm_t *s, k_tile_t k_tile) {
+  moe__builder_t *b = &s->kernel.builder;
   const moe__mixed_schedule_t *schedule = &s->schedule;
   const moe__mixed_layout_t *l = &s->layout;
-  int chunks = schedule->depth / MOE_WEIGHT_COLUMNS;
-  MlirValue index = k_tile.index, bytes = moe__i32(b, l->landing);
-  int of_tokens = chunks * schedule->tile_n * MOE__MIXED_CHUNK_BYTES;
+  MlirValue bytes = moe__i32(b, l->landing);
+  int of_tokens = schedule->depth / MOE_WEIGHT_COLUMNS * schedule->tile_n * MOE__MIXED_CHUNK_BYTES;
   if (schedule->common) {
     int of_rows = (l->landing - of_tokens) / schedule->warpgroups;
     bytes = moe__select(b, k_tile.common, bytes, moe__i32(b, l->landing - of_rows));
@@ -131,25 +129,51 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_til
   if (schedule->widths > 1)
     bytes = moe__add(b, moe__mul(b, k_tile.boxes, of_tokens / schedule->widths),
                      l->landing - of_tokens);
-  MlirValue landed = moe__ring_acquire(kernel, &l->ring, cursor, bytes);
-  MlirValue buffer = moe__ring_buffer(kernel, &l->ring, cursor);
+  return bytes;
+}
+
+/* The weights of a stage, their scales and zero points. */
+static void load_all_of_weights(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_tile_t k_tile,
+                                MlirValue buffer, MlirValue landed) {
+  moe__builder_t *b = &s->kernel.builder;
+  const moe__mixed_layout_t *l = &s->layout;
+  MlirValue index = k_tile.index;
   bool experts = !mlirValueIsNull(s->offs);
-  if (schedule->common)
+  if (s->schedule.common) {
     load_rows(s, tile, index, k_tile.common, buffer, landed);
-  else if (!schedule->direct)
+    return;
+  }
+  if (!s->schedule.direct)
     load_weights(s, tile, index, moe__offset_by(b, buffer, l->weights), landed);
   MlirValue numbers[] = {tile->row, number_at(s, index), tile->expert};
   MlirValue of_rows[] = {moe__and(b, numbers[1], -MOE__MIXED_ROW_SCALES), tile->row, tile->expert};
-  if (!schedule->common)
-    moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
-                  l->scales_of_rows ? of_rows : numbers);
+  moe__tma_load(b, s->scale_map, moe__offset_by(b, buffer, l->scales), landed, experts ? 3 : 2,
+                l->scales_of_rows ? of_rows : numbers);
   if (!mlirValueIsNull(s->zero_map))
     moe__tma_load(b, s->zero_map, moe__offset_by(b, buffer, l->zeros), landed, experts ? 3 : 2,
                   numbers);
-  MlirValue column = moe__mul(b, index, schedule->depth);
-  for (int i = 0; i < chunks; i++)
+}
+
+/* What of a stage is loaded. */
+typedef enum part_t { ALL, WEIGHTS, TOKENS } part_t;
+
+static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_tile_t k_tile,
+                        part_t part, moe__cursor_t cursor) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  const moe__ring_t *ring = &s->layout.ring;
+  MlirValue landed = part == TOKENS
+                         ? moe__ring_full(kernel, ring, cursor)
+                         : moe__ring_acquire(kernel, ring, cursor, landing_bytes(s, k_tile));
+  MlirValue buffer = moe__ring_buffer(kernel, ring, cursor);
+  if (part != TOKENS)
+    load_all_of_weights(s, tile, k_tile, buffer, landed);
+  if (part == WEIGHTS)
+    return;
+  MlirValue column = moe__mul(b, k_tile.index, s->schedule.depth);
+  for (int i = 0; i < s->schedule.depth / MOE_WEIGHT_COLUMNS; i++)
     load_chunk(s, tile, k_tile.boxes, moe__add(b, column, i * MOE_WEIGHT_COLUMNS),
-               moe__offset_by(b, buffer, i * schedule->tile_n * MOE__MIXED_CHUNK_BYTES), landed);
+               moe__offset_by(b, buffer, i * s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES), landed);
 }
 
 /* Boxes of tokens of a tile: as many as its width has (i32). */
@@ -181,10 +205,10 @@ static bool has_unknown_count(const moe__mixed_mm_t *s) {
   return s->depth.size < 0;
 }
 
-/* Loads the k-tiles of a tile from number `from` to `to` of this CTA's. */
+/* Loads a part of the k-tiles of a tile, from number `from` to `to` of this CTA's. */
 static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
                          const moe__mixed_reduction_t *reduction, MlirValue from, MlirValue to,
-                         moe__cursor_t cursor) {
+                         part_t part, moe__cursor_t cursor) {
   moe__builder_t *b = &s->kernel.builder;
   if (moe__mixed_is_tight(&s->schedule) || unrolls_too_much(s) || has_unknown_count(s))
     to = moe__fresh(b, to);
@@ -200,13 +224,27 @@ static void load_k_tiles(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
           moe__select(b, moe__ult(b, at, reduction->count), at, moe__sub(b, at, reduction->count));
       loaded.common = moe__ult(b, k_tile, moe__mixed_common_count(s));
     }
-    load_k_tile(s, tile, loaded, cursor);
+    load_k_tile(s, tile, loaded, part, cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
   }
 }
 
 bool moe__mixed_loads_early(const moe__mixed_mm_t *s) {
-  return mlirValueIsNull(s->offs) && moe__mixed_meets(&s->schedule);
+  return mlirValueIsNull(s->offs) && (s->ahead || moe__mixed_meets(&s->schedule));
+}
+
+#define MANY_PANELS 8
+#define AHEAD_BYTES (28 << 10)
+
+/* Stages whose weights are asked for ahead of their tokens, one or two. Tokens come behind them, so
+ * that with two the first products begin later: that counts where a tile takes little time, and
+ * where a stage has many bytes. */
+static int stages_ahead(const moe__mixed_mm_t *s) {
+  int bytes = moe__mixed_rows(&s->schedule) * s->schedule.depth;
+  if (s->format != MOE__WEIGHT_E4M3)
+    bytes /= 2;
+  bool has_two = s->schedule.panels ? s->schedule.panels >= MANY_PANELS : bytes <= AHEAD_BYTES;
+  return has_two && s->schedule.stages > 1 ? 2 : 1;
 }
 
 /* How many k-tiles of the first tile are on their way then. */
@@ -214,18 +252,36 @@ static MlirValue early_count(moe__mixed_mm_t *s, const moe__mixed_reduction_t *r
   moe__builder_t *b = &s->kernel.builder;
   if (!moe__mixed_loads_early(s))
     return moe__i32(b, 0);
-  return moe__umin(b, reduction->count, s->schedule.stages);
+  return moe__umin(b, reduction->count, s->ahead ? stages_ahead(s) : s->schedule.stages);
+}
+
+/* Loads a part of the first k-tiles of the CTA's first tile, or share of one. */
+static void load_first(moe__mixed_mm_t *s, part_t part) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue tiles = moe__mixed_tile_count(s), zero = moe__i32(b, 0);
+  moe__mixed_share_t share = {moe__tiles_first(&s->kernel), {{NULL}, {NULL}}};
+  MlirValue has_one = moe__ult(b, share.tile, tiles);
+  if (s->schedule.spread) {
+    has_one = moe__ult(b, zero, moe__mixed_share_count(s, tiles));
+    share = moe__mixed_share(s, tiles, zero);
+  } else {
+    share.reduction = moe__mixed_reduction_of(s);
+  }
+  MOE__IF (b, has_one) {
+    moe__mixed_tile_t tile = moe__mixed_tile_at(s, share.tile);
+    load_k_tiles(s, &tile, &share.reduction, zero, early_count(s, &share.reduction), part,
+                 moe__cursor_start(b));
+  }
 }
 
 void moe__mixed_load_early(moe__mixed_mm_t *s) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue first = moe__tiles_first(&s->kernel);
-  moe__mixed_reduction_t reduction = moe__mixed_reduction_of(s);
-  MOE__IF (b, moe__ult(b, first, moe__mixed_tile_count(s))) {
-    moe__mixed_tile_t tile = moe__mixed_tile_at(s, first);
-    load_k_tiles(s, &tile, &reduction, moe__i32(b, 0), early_count(s, &reduction),
-                 moe__cursor_start(b));
+  if (!s->ahead) {
+    load_first(s, ALL);
+    return;
   }
+  load_first(s, WEIGHTS);
+  moe__grid_pass_on(&s->kernel.builder);
+  load_first(s, TOKENS);
 }
 
 /* The k-tiles of the shares of this CTA, with spread. */
@@ -238,8 +294,12 @@ static void load_shares(moe__mixed_mm_t *s, MlirValue loads) {
     moe__mixed_share_t share = moe__mixed_share(s, tiles, index);
     moe__mixed_tile_t tile = moe__mixed_tile_at(s, share.tile);
     moe__cursor_t next = moe__cursor_advance(b, &s->layout.ring, cursor, share.reduction.count);
+    MlirValue done = early_count(s, &share.reduction);
+    if (moe__mixed_loads_early(s))
+      done = moe__select(b, moe__eq(b, index, 0), done, 0);
     MOE__IF (b, loads) {
-      load_k_tiles(s, &tile, &share.reduction, moe__i32(b, 0), share.reduction.count, cursor);
+      load_k_tiles(s, &tile, &share.reduction, done, share.reduction.count, ALL,
+                   moe__cursor_advance(b, &s->layout.ring, cursor, done));
       moe__mixed_announce_sums(s, tiles, index);
       moe__mixed_await_sums(s, tiles, &share, next);
     }
@@ -258,7 +318,7 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
             MOE__CARRY_CURSOR(cursor), &done) {
     moe__mixed_tile_t tile = moe__mixed_tile_at(s, index);
     MOE__IF (b, loads) {
-      load_k_tiles(s, &tile, &reduction, done, reduction.count,
+      load_k_tiles(s, &tile, &reduction, done, reduction.count, ALL,
                    moe__cursor_advance(b, &s->layout.ring, cursor, done));
     }
     done = moe__i32(b, 0);
@@ -272,6 +332,11 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
 }
 
 void moe__mixed_load(moe__mixed_mm_t *s, MlirValue loads) {
+  if (moe__mixed_loads_early(s) && s->kernel.cluster_size == 1) {
+    MOE__IF (&s->kernel.builder, loads) {
+      moe__mixed_load_early(s);
+    }
+  }
   if (s->schedule.spread)
     load_shares(s, loads);
   else

@@ -40,6 +40,10 @@ static void multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   else
     moe__mixed_multiply(s, self, reduction, cursor, sums);
   moe__mixed_end_sums(s, sums);
+  /* Launches before this one may use the results; they have ended, as the tokens are here, but the
+   * stages do not say so. */
+  if (s->ahead)
+    moe__grid_wait(&s->kernel.builder);
 }
 
 /* The products and the results of tile `index`, over the k-tiles of the warp's; of s->n tokens. */
@@ -194,6 +198,8 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
     moe__ring_initialize(kernel, &s->layout.ring,
                          moe__mixed_warps(&s->schedule) * s->schedule.share);
   }
+  if (!s->ahead)
+    moe__grid_pass_on(b);
   if (!mlirValueIsNull(s->offs)) {
     s->groups = moe__groups_create(kernel, &s->layout.groups, s->experts.value, s->schedule.tile_n,
                                    moe__mixed_row_tiles(s), s->schedule.band);
@@ -222,6 +228,22 @@ static void initialize(moe__mixed_mm_t *s, MlirValue loads) {
   moe__cluster_wait(b);
 }
 
+/* Whether ptxas has registers for weights that are asked for ahead: not with spread in a warpgroup
+ * that loads, and not beside panels that take all, where there are zero points. */
+static bool has_registers_ahead(const moe__mixed_mm_t *s) {
+  bool is_full =
+      s->schedule.panels && s->layout.registers <= moe__mixed_panel_registers(&s->schedule);
+  return !(s->schedule.spread && s->layout.divides) && !(is_full && !mlirValueIsNull(s->zero_map));
+}
+
+/* Whether the first weights are asked for while launches before this one still run; not those of
+ * experts, which offsets choose. */
+static bool loads_ahead(const moe__mixed_mm_t *s, MlirOperation op) {
+  return mlirValueIsNull(s->offs) && s->schedule.share == 1 && has_registers_ahead(s) &&
+         moe__is_ready(op, MOE__W) && moe__is_ready(op, MOE__SCALES) &&
+         moe__is_ready(op, MOE__ZEROS);
+}
+
 static bool lower(const moe__lowering_t *lowering) {
   MlirOperation op = lowering->op;
   const moe__mixed_schedule_t *schedule = lowering->schedule;
@@ -240,7 +262,8 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__mixed_add_parameters(&s, op);
   moe__kernel_cluster(kernel, s.schedule.common ? 2 : s.schedule.split * s.schedule.share);
   moe__kernel_prologue(kernel);
-  moe__kernel_await_launches(kernel);
+  moe__kernel_overlaps(kernel);
+  s.ahead = loads_ahead(&s, op);
   MlirValue loader = moe__i32(b, moe__mixed_warps(&s.schedule) * MOE__WARP);
   MlirValue loads = moe__eq(b, kernel->thread, loader);
   initialize(&s, loads);

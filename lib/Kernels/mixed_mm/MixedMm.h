@@ -52,6 +52,7 @@ typedef struct moe__mixed_mm_t {
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
   MlirValue partials, arrivals;          /* !llvm.ptr<1>, with spread */
   moe__groups_t groups;
+  bool ahead; /* weights come while launches before this one still run */
   /* The greatest of the FP8 weights' magnitudes so far, of a tile, for each of the lane's two rows:
    * twice 16 bits (i32), each the most of what stood there. */
   MlirValue greatest[2];

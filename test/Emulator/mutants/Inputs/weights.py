@@ -66,7 +66,7 @@ INTEGERS = [
     ("one more token", ptx(r"setp\.ge\.u32 (\s*%p\d+), (%r\d+), (%r\d+);(\s*or\.pred)", r"setp.gt.u32 \1, \2, \3;\4", which=1)),
 ]
 # What the emulator sees, and says so.
-values.WRONG += "|the (store|load|bulk load) races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
+values.WRONG += "|the (store|load|bulk load) races at shared address|the load reads uninitialized shared memory|belongs to a wgmma|without a wgmma.fence|: deadlock|a launch before this one uses|lets the next launch begin|depends on uninitialized shared memory|times as far from (nan|-?[0-9.e+-]+) as it may be"
 HAZARDS = [
     ("no wait for the products", ptx(r"wgmma\.wait_group\.sync\.aligned 0;", "wgmma.wait_group.sync.aligned 1;")),
     ("no fence before the products", ptx(r"wgmma\.fence\.sync\.aligned;", "")),
@@ -302,6 +302,14 @@ TABLE = [
     ("the lane's end before forgotten", ptx(r"max\.s32 (\s*%r\d+, %r\d+), %r\d+;(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*mul\.wide)", r"max.s32 \1, 0;\2")),
     ("an end without the greatest before it", ptx(r"max\.s32 (\s*%r\d+), %r\d+, (%r\d+);(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*st\.shared\.b32 \s*\[%rd\d+\+\d+\])", r"mov.b32 \1, \2;\3")),
 ]
+# Weights that are asked for ahead, of all k-tiles; then the loader waits, and each warp that multiplies.
+AHEAD = [
+    ("tokens asked for before the wait", ptx(mutants.WAIT_GRID, "", which=1)),
+    ("results stored without a wait", ptx(mutants.WAIT_GRID, "")),
+    ("the next launch let go before the wait", ptx(mutants.WAIT_GRID + r"(\s*)griddepcontrol\.launch_dependents;", r"griddepcontrol.launch_dependents;\1griddepcontrol.wait;", which=0)),
+    ("the first weights twice", ptx(LOAD.format(rank=3, place=r"(%r\d+, )%r\d+"), r"\1\g<2>0")),
+    ("tokens of the first columns for the first weights", ptx(LOAD.format(rank=2, place=r"%r\d+"), r"\g<1>0", which=1)),
+]
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
 
@@ -359,6 +367,8 @@ CASES = [
      ["--exact", *mutants.shapes(["w=17x2x512", "scales=272x2", "x=70x128"])], TILES),
     ("weights-table", [sys.executable, str(SOURCE), "experts=70", "schedule=tile_n=8,panels=2"],
      ["--exact", "--groups", "decreasing", "--random", "33", *mutants.shapes(["w=70x3x2x512", "scales=70x48x2", "x=140x128", "offs=70"])], TABLE),
+    ("weights-ahead", [sys.executable, str(SOURCE), "constant=1", "bias=1", "schedule=tile_n=8,warpgroups=1,depth=128,stages=3,split=1"],
+     ["--exact", *mutants.shapes(["w=9x4x512", "scales=144x4", "x=30x256", "bias=144"])], AHEAD),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
     case("unrolled", [], UNROLLED, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2"),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),

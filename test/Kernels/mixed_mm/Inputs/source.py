@@ -1,14 +1,14 @@
 """Prints a function with the op scaled_grouped_mm.mixed_mm, of any shape but for n, m, k and more experts than one: source.py [KEY=VALUE...]. Keys and what they are without:
 
-  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  scaled=0  experts=0  layout=16x64  schedule=""  n=?  m=?  k=?  order=groups
+  format=i4  group=64  scales=bf16  zeros=0  x=bf16  out=bf16  bias=0  scaled=0  experts=0  layout=16x64  schedule=""  n=?  m=?  k=?  order=groups  constant=0
 
-scaled: with a scale for each token, mixed_mm_scaled. order: of scales in memory: those of a group side by side, or with "rows" those of a row.
+constant: weights, scales and zero points are. scaled: with a scale for each token, mixed_mm_scaled. order: of scales in memory: those of a group side by side, or with "rows" those of a row.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import sys
 
-USUAL = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", scaled="0", experts="0", layout="16x64", schedule="", n="?", m="?", k="?", order="groups")
+USUAL = dict(format="i4", group="64", scales="bf16", zeros="0", x="bf16", out="bf16", bias="0", scaled="0", experts="0", layout="16x64", schedule="", n="?", m="?", k="?", order="groups", constant="0")
 
 
 def source(name="mixed_mm", **changes):
@@ -42,7 +42,8 @@ def source(name="mixed_mm", **changes):
         types["bias"] = f"tensor<{experts}{n}x{given['out']}>"
     result = f"tensor<{m}x{n}x{given['out']}>"
     schedule = f", schedule = {{{given['schedule']}}}" if given["schedule"] else ""
-    return f"""func.func @{name}({", ".join(f"%{name}: {type}" for name, type in types.items())}) -> {result} {{
+    said = {name: " {moe.constant}" for name in ("w", "scales", "zeros") if given["constant"] != "0"}
+    return f"""func.func @{name}({", ".join(f"%{name}: {type}{said.get(name, '')}" for name, type in types.items())}) -> {result} {{
   %out = "scaled_grouped_mm.mixed_mm{"_scaled" if "scales_x" in types else ""}{"_zeros" if "zeros" in types else ""}{"_bias" if "bias" in types else ""}"({", ".join("%" + name for name in types)})
       {{format = "{given['format']}", group_size = {given['group']} : i64, layout = "{given['layout']}"{schedule}}}
       : ({", ".join(types.values())}) -> {result}
