@@ -97,10 +97,10 @@ def call(op, attributes, operands, results):
             f" : ({', '.join(map(str, operands.values()))}) -> ({', '.join(map(str, results.values()))})\n")
 
 
-def function(name, arguments, body, results, constant=()):
-    """`constant`: arguments without a gradient, of those that could have one."""
+def function(name, arguments, body, results, said=None):
+    """said: of some arguments, their attribute."""
     types = ", ".join(map(str, results.values()))
-    given = [f"%{n}: {t}{' {moe.differentiable = false}' if n in constant else ''}" for n, t in arguments.items()]
+    given = [f"%{n}: {t}{f' {{{said[n]}}}' if said and n in said else ''}" for n, t in arguments.items()]
     return (f"func.func @{name}({', '.join(given)}) -> ({types}) {{\n{body}"
             f"  return {', '.join('%' + n for n in results)} : {types}\n}}\n")
 
@@ -147,8 +147,8 @@ class Differentiated(Bundle):
         return {kind + suffix: f"{self.title()}_{kind}" for kind in ("forward", "backward")}
 
     def source(self):
-        constant = {"a", "b"} - {self.wanted} if self.wanted else ()
-        return function(self.title(), self.operands, call(self.op, self.attributes, self.operands, self.results), self.results, constant)
+        said = {name: "moe.differentiable = false" for name in "ab" if self.wanted and name != self.wanted}
+        return function(self.title(), self.operands, call(self.op, self.attributes, self.operands, self.results), self.results, said)
 
     def passes(self):
         return ["--moe-differentiate"]
@@ -383,7 +383,8 @@ class Sized(Bundle):
             names = ("w", "scales", "q", "scales_x", *(["offs"] if self.is_grouped() else []))
             body += call("scaled_grouped_mm.mixed_mm_scaled", self.attributes, {name: (self.operands | of_tokens)[name] for name in names}, self.results)
         before, after = body.rsplit("} : (", 1)
-        return function(self.title(), self.operands, f"{before}, {schedule_of(chosen)}}} : ({after}", self.results)
+        said = {name: "moe.constant" for name in ("w", "scales", "zeros")}
+        return function(self.title(), self.operands, f"{before}, {schedule_of(chosen)}}} : ({after}", self.results, said)
 
     def sources(self, moe_opt):
         # Where sizes are not known a kernel may need more registers or room than there is: then that of as many experts as there may be, of fewer

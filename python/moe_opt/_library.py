@@ -118,6 +118,7 @@ class TensorInfo(ctypes.Structure):
         ("shape", DimensionInfo * MAX_RANK),
         ("order", ctypes.c_int * MAX_RANK),
         ("alignment", ctypes.c_int64),
+        ("is_constant", ctypes.c_bool),
     ]
 
 
@@ -173,6 +174,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)],
     ),
     "moe_rt_call_run": (
+        ctypes.c_int,
+        [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p],
+    ),
+    "moe_rt_call_run_in_order": (
         ctypes.c_int,
         [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p],
     ),
@@ -261,7 +266,7 @@ class ProgramHandle:
 class _ObjectCall(ctypes.Structure):
     """moe_rt_object_call_t"""
 
-    _fields_ = [("program", ctypes.c_void_p), ("function", ctypes.c_void_p), ("framework", ctypes.c_void_p)]
+    _fields_ = [("program", ctypes.c_void_p), ("function", ctypes.c_void_p), ("framework", ctypes.c_void_p), ("in_order", ctypes.c_bool)]
 
 
 class _MethodDef(ctypes.Structure):
@@ -274,12 +279,13 @@ _FASTCALL = 0x80  # METH_FASTCALL
 _object_calls: list[Any] = []  # what Python's functions point to, which may be called as long as the process lives
 
 
-def object_call(program: ProgramHandle, function: int, exchange_table: Any) -> Callable[..., int]:
+def object_call(program: ProgramHandle, function: int, exchange_table: Any, in_order: bool = False) -> Callable[..., int]:
     """moe_rt_python_run of a function of the program: called with the arguments and results, tensors of one framework, it runs the function
     and returns a status for `check`. It is a function as those of C extensions are: calling one through ctypes takes longer than the checks.
 
-    exchange_table: DLPack's capsule with the functions of the framework, __dlpack_c_exchange_api__ of the type of its tensors."""
-    call = _ObjectCall(program.handle, function, _capsule_pointer(exchange_table, b"dlpack_exchange_api"))
+    exchange_table: DLPack's capsule with the functions of the framework, __dlpack_c_exchange_api__ of the type of its tensors.
+    in_order: the function's constants may have been written by the kernel that is before it on the stream."""
+    call = _ObjectCall(program.handle, function, _capsule_pointer(exchange_table, b"dlpack_exchange_api"), in_order)
     run = ctypes.cast(lib.moe_rt_python_run, ctypes.c_void_p).value
     method = _MethodDef(b"moe_rt_python_run", run, _FASTCALL, None)
     _object_calls.append((program, call, method))

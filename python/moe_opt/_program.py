@@ -33,6 +33,8 @@ class TensorInfo(NamedTuple):
     """The logical dimension at each position in memory, outermost first; memory is compact in this order."""
     alignment: int
     """Of the first byte, in bytes."""
+    constant: bool
+    """Whether a call that overlaps may read it before the kernel before it on the stream has ended."""
 
 
 def _describe(info: Any) -> TensorInfo:
@@ -40,7 +42,7 @@ def _describe(info: Any) -> TensorInfo:
         info.shape[i].symbol.decode() if info.shape[i].symbol else (info.shape[i].size if info.shape[i].size >= 0 else None)
         for i in range(info.rank)
     )
-    return TensorInfo(info.name.decode(), info.dtype.decode(), shape, tuple(info.order[: info.rank]), info.alignment)
+    return TensorInfo(info.name.decode(), info.dtype.decode(), shape, tuple(info.order[: info.rank]), info.alignment, info.is_constant)
 
 
 def _stream_address(stream: Any) -> int:
@@ -72,7 +74,7 @@ class Function:
 
         return f"<moe_opt.Function {self.name}({text(self.arguments)}) -> ({text(self.results)})>"
 
-    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None, overlap: bool = False) -> Any:
         """Runs the function.
 
         arguments: a tensor for each of `self.arguments`, numpy arrays or anything with `__dlpack__`, all on one device. Memory is compact in
@@ -81,6 +83,8 @@ class Function:
             first argument, which must be numpy, torch or cupy.
         stream: a CUDA stream, its address or an object with `__cuda_stream__`; otherwise the current one of torch or cupy, else the
             default stream.
+        overlap: whether it may begin while the kernel before it on the stream still runs. It waits for that one before it touches anything but
+            arguments that are constant (TensorInfo.constant), which that kernel must not write.
 
         Gives the result, or a tuple of results. numpy's are there when it returns; those of a GPU are in the stream's order. InvalidArgument
         names a tensor that does not fit. A first call on a device loads the code there; do not make it while the stream is captured.
@@ -104,7 +108,8 @@ class Function:
         pointers = (ctypes.POINTER(_dlpack.Tensor) * len(views))(*(ctypes.pointer(v.tensor) for v in views))
         if views and views[0].tensor.device.type != _dlpack.CPU:
             _on_gpus.add(self._program)
-        check(lib.moe_rt_call_run(self._program.handle, self._address, pointers, len(views), None, address or None))
+        run = lib.moe_rt_call_run if overlap else lib.moe_rt_call_run_in_order
+        check(run(self._program.handle, self._address, pointers, len(views), None, address or None))
         return out[0] if len(out) == 1 else tuple(out)
 
     def _view(self, array: Any, info: TensorInfo, role: str, is_written: bool, stream: Optional[int]) -> _dlpack.View:
@@ -163,12 +168,12 @@ class Program:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._functions]
 
-    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None) -> Any:
+    def __call__(self, *arguments: Any, out: Any = None, stream: Any = None, overlap: bool = False) -> Any:
         """The only function of the program; NotFound where it has several."""
         if len(self._functions) != 1:
             raise NotFound(f"the program has several functions, name one: {', '.join(self._functions)}")
         (function,) = self._functions.values()
-        return function(*arguments, out=out, stream=stream)
+        return function(*arguments, out=out, stream=stream, overlap=overlap)
 
     def load_on(self, like: Any) -> None:
         """Loads the code on the device of a tensor now, rather than at the first call; a stream can be captured after that."""

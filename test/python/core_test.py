@@ -580,6 +580,15 @@ func.func @twice(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?x2xf8E
 """
 
 
+CONSTANT = """
+func.func @product(%w: tensor<1x1x512xui8> {moe.constant}, %scales: tensor<16x1xbf16, affine_map<(n, j) -> (j, n)>>, %x: tensor<?x64xbf16>) -> tensor<?x16xbf16> {
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 64 : i64, layout = "16x64"}
+      : (tensor<1x1x512xui8>, tensor<16x1xbf16, affine_map<(n, j) -> (j, n)>>, tensor<?x64xbf16>) -> tensor<?x16xbf16>
+  return %out : tensor<?x16xbf16>
+}
+"""
+
+
 def has_compiler():
     try:
         _compiler._library_of_compiler()
@@ -630,6 +639,18 @@ class Compiling(unittest.TestCase):
             moe_opt.compile(SOURCE.encode(), cache=self.cache)
         with self.assertRaisesRegex(moe_opt.InputOutputError, "/dev/null/kept, which cannot be written: Not a directory"):
             moe_opt.compile(SOURCE, cache="/dev/null/kept")
+
+    @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
+    def test_overlap(self):
+        """A call waits for the kernel before it, unless it may overlap."""
+        program = moe_opt.compile(CONSTANT, cache=self.cache)
+        self.assertEqual([argument.constant for argument in program["product"].arguments], [True, False, False])
+        scales, x = (numpy.full(shape, 0x3F80, numpy.uint16) for shape in ((16, 1), (3, 64)))
+        operands = numpy.full((1, 1, 512), 0x11, numpy.uint8), scales, x
+        for overlap, other in ((False, "moe_rt_call_run"), (True, "moe_rt_call_run_in_order")):
+            with mock.patch.object(_library.lib, other, side_effect=AssertionError("the other function")):
+                found = program(*operands, overlap=overlap).view(numpy.uint16)
+            self.assertTrue((found == 0x4280).all(), "64, as bf16")
 
     @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
     def test_two_processes(self):

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 import moe_opt  # noqa: E402
 import moe_opt.torch as moe  # noqa: E402
-from moe_opt import _bundles, _mixed  # noqa: E402
+from moe_opt import _bundles, _library, _mixed  # noqa: E402
 from moe_opt.torch import _ops  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -131,13 +131,13 @@ def weights_of(form, group, dtype, experts=0):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The attributes of the bundles of products that are called."""
+    """The attributes of the bundles of products that are called, and whether calls overlap."""
     found, function = [], _ops.function
 
-    def recording(op, kind, attributes, *rest):
+    def recording(op, kind, attributes, *rest, **options):
         if "mixed_mm" in op:
-            found.append(dict(attributes))
-        return function(op, kind, attributes, *rest)
+            found.append(dict(attributes) | options)
+        return function(op, kind, attributes, *rest, **options)
 
     monkeypatch.setattr(_ops, "function", recording)
     return found
@@ -352,6 +352,45 @@ def test_saved_and_loaded():
     file.seek(0)
     weights = torch.load(file, weights_only=True)["proj"]
     assert torch.equal(moe.mixed_mm(tokens(4), weights), expected(tokens(4), values))
+
+
+def test_constant(asked):
+    """Weights are constant when the host has seen them written, and then products may start before the kernel before them has ended."""
+    weight, scales, _, values = plain()
+    weights = moe.pack_mixed_weights(weight, scales)
+    assert weights.constant and weights.to(DEVICE).constant
+    assert not moe.MixedWeights(*weights[:5]).constant
+    assert not moe.pack_mixed_weights(weight.to("meta"), scales.to("meta")).constant
+    for given in (weights, weights._replace(constant=False)):
+        x = tokens(4)
+        assert torch.equal(moe.mixed_mm(x, given), expected(x, values))
+        assert asked[-1]["overlaps"] == given.constant
+    packed = torch.compile(lambda: moe.pack_mixed_weights(weight, scales), fullgraph=True, backend="aot_eager")()
+    assert not packed.constant and torch.equal(packed.w, weights.w)
+
+
+def test_calls_in_order(monkeypatch):
+    """The library is told to run a product in order where its weights are not constant, and where they have just been copied."""
+    told, object_call = [], _library.object_call
+
+    def recording(program, function, table, in_order):
+        run = object_call(program, function, table, in_order)
+        return lambda *tensors: told.append(in_order) or run(*tensors)
+
+    monkeypatch.setattr(_library, "object_call", recording)
+    _ops.function.cache_clear()
+    weight, scales, _, values = plain()
+    weights = moe.pack_mixed_weights(weight, scales)
+    x = tokens(4)
+    for given, expects in ((weights, [False]), (weights._replace(constant=False), [True])):
+        told.clear()
+        assert torch.equal(moe.mixed_mm(x, given), expected(x, values))
+        assert told == expects
+    moved = torch.empty(weights.w.numel() + 1, dtype=torch.uint8, device=DEVICE)[1:].view(weights.w.shape).copy_(weights.w)
+    told.clear()
+    assert torch.equal(moe.mixed_mm(x, weights._replace(w=moved)), expected(x, values))
+    assert told == [False, True]
+    _ops.function.cache_clear()
 
 
 def test_compiled():

@@ -38,12 +38,13 @@ class Function:
     tensor does, is copied, and vectors also where their elements lie apart. Results are new. Work goes to the current stream of the device.
     """
 
-    def __init__(self, bundle: str, name: str, saving: bool = False, cleared: bool = False):
+    def __init__(self, bundle: str, name: str, saving: bool = False, cleared: bool = False, overlaps: bool = False):
         """saving: results of eight-bit floats come as bytes, which all of torch can copy, sum and compare. cleared: the first result is
-        zero where the kernels do not write it."""
+        zero where the kernels do not write it. overlaps: what the manifest calls constant is not written by the kernel before a call."""
         self.name = f"{bundle}: {name}"
         self._bundle, self._function, self._cleared = bundle, name, cleared
         self.description = _shapes.description(bundle, name)
+        self._in_order = not overlaps and any(argument.get("constant") for argument in self.description["arguments"])
         self.results = _shapes.results(self.description)
         dtypes = [DTYPES[result["dtype"]] for result in self.description["results"]]
         self.dtypes = [torch.uint8 if saving and dtype.itemsize == 1 else dtype for dtype in dtypes]
@@ -58,11 +59,13 @@ class Function:
         if table is None:
             raise RuntimeError(f"moe_opt.torch needs PyTorch 2.10 or newer; this is {torch.__version__}")
         program = _library.program(_bundles.folder() / self._bundle)
-        self.call = self._compiled(_library.object_call(program, program.function(self._function), table))
+        function = program.function(self._function)
+        self.call = self._compiled(*(_library.object_call(program, function, table, in_order) for in_order in (self._in_order, True)))
         return self.call(*arguments)
 
-    def _compiled(self, run: Callable[..., int]) -> Callable[..., Results]:
-        """The call as straight Python: a loop over five tensors takes as long as the launch. run: of the arguments and results."""
+    def _compiled(self, run: Callable[..., int], run_in_order: Callable[..., int]) -> Callable[..., Results]:
+        """The call as straight Python: a loop over five tensors takes as long as the launch. run: of the arguments and results; run_in_order:
+        the same with arguments that a kernel has just copied."""
         texts = _shapes.result_texts(self.description)
         count = len(self.description["arguments"])
         arguments = [f"a{index}" for index in range(count)]
@@ -81,11 +84,12 @@ class Function:
             f"    status = run({', '.join(arguments + results)})",
             "    if status:",
             f"        moved = placed({', '.join(arguments)})",
-            f"        check(run(*moved, {', '.join(results)}) if moved else status)",
+            f"        check(run_in_order(*moved, {', '.join(results)}) if moved else status)",
             f"    return {', '.join(results)}",
         ]
         names: dict[str, Any] = {f"d{index}": dtype for index, dtype in enumerate(self.dtypes)} | {
             "run": run,
+            "run_in_order": run_in_order,
             "check": _library.check,
             "placed": self._placed,
             "empty": torch.empty_strided,

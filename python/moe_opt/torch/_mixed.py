@@ -27,11 +27,25 @@ class MixedWeights(NamedTuple):
     zeros: Optional[Tensor]  # likewise
     format: str
     group_size: int
+    # Whether nothing writes the tensors any more: a product asks for them while the kernel before it on the stream still runs. Whoever lets a
+    # kernel write them again says _replace(constant=False).
+    constant: bool = False
 
     def to(self, device: Union[str, torch.device]) -> MixedWeights:
         """The same on another device."""
-        zeros = None if self.zeros is None else self.zeros.to(device)
-        return MixedWeights(self.w.to(device), self.scales.to(device), zeros, self.format, self.group_size)
+        w, scales, zeros = self.w.to(device), self.scales.to(device), None if self.zeros is None else self.zeros.to(device)
+        return MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(w))
+
+
+def _is_written(tensor: Tensor) -> bool:
+    """Whether the host could wait for what writes the tensor, and others on its stream; then it has."""
+    if torch.compiler.is_compiling() or tensor.is_meta:
+        return False
+    if tensor.is_cuda:
+        if not torch.cuda.is_initialized() or torch.cuda.is_current_stream_capturing():
+            return False
+        torch.cuda.current_stream(tensor.device).synchronize()
+    return True
 
 
 torch.serialization.add_safe_globals([MixedWeights])  # what torch.save wrote of them, torch.load reads as it reads tensors
@@ -47,7 +61,8 @@ def _in_order_1x16(weight: Tensor) -> Tensor:
 
 
 def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:
-    """Weights for mixed_mm: once, when a model is loaded.
+    """Weights for mixed_mm: once, when a model is loaded. The host waits until they are written, but where torch.compile or a CUDA graph takes
+    the call; so they are MixedWeights.constant.
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
        float8_e4m3fn. N is a multiple of 16.
@@ -90,7 +105,8 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     zeros = None if zero_points is None else _side_by_side(zero_points)
     layout = "16x64_e2m1" if format == "f4E2M1FN" else "16x64"
     packed = _in_order_1x16(weight) if is_fp8 else _OPS.pack_weights.default(weight, layout)
-    return MixedWeights(packed, _side_by_side(scales), zeros, format, group_size)
+    scales = _side_by_side(scales)
+    return MixedWeights(packed, scales, zeros, format, group_size, _is_written(packed))
 
 
 def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:
@@ -166,7 +182,7 @@ def mixed_mm(x: Tensor, weights: MixedWeights, offs: Optional[Tensor] = None, bi
     NotImplementedError.
     """
     _check(x, weights, offs, bias)
-    w, scales, zeros, form, group_size = weights
+    w, scales, zeros, form, group_size, constant = weights
     _ops.refuse_derivatives("mixed_mm", x, w, scales, bias)
     op = _OPS.mixed_mm_recorded if _ops.needs_gradient(x, w, scales, bias) else _OPS.mixed_mm
-    return op.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size)
+    return op.default(x, w, scales, zeros, offs, None if bias is None else bias.contiguous(), form, group_size, constant)

@@ -108,13 +108,14 @@ def define_without_gradient(schema: str, kernel: Callable, fake: Callable, calle
 
 
 @functools.lru_cache(maxsize=None)
-def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple, orders: tuple = ()) -> Function:
-    """The function of the bundle of an op: attributes and orders are pairs, operands (element type, rank), results element types."""
+def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple, orders: tuple = (), overlaps: bool = False) -> Function:
+    """The function of the bundle of an op: attributes and orders are pairs, operands (element type, rank), results element types. overlaps: as of
+    Function."""
     bundle, name = _bundles.find(op, dict(attributes), operands, results, kind, dict(orders))
     # A scale of all tokens covers those of no group too. Were they left as they are, what one layer leaves there would be the next one's.
     # The gradient of weights has no rows of tokens.
     cleared = ("recipe", "fp8_tensorwise") in attributes and kind != "backward_b"
-    return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared)
+    return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared, overlaps=overlaps)
 
 
 def _kinds(*tensors: Optional[Tensor]) -> tuple[tuple[str, int], ...]:
@@ -310,7 +311,7 @@ def _layer_attributes(op, attributes, kinds, results, tokens, rows, columns):
     return tuple(zip(("tokens", "rows"), size))
 
 
-def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
+def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=False):
     operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), offs, bias) if tensor is not None)
     if x.shape[0] == 0 or scales.shape[-2] == 0:
         return _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size)
@@ -320,15 +321,16 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size):
         attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
     else:
         attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format, group_size, _NAMES[x.dtype])),)
-    return function(op, "call", attributes, kinds, results)(*operands)
+    return function(op, "call", attributes, kinds, results, overlaps=constant)(*operands)
 
 
-def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size):
+def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size, constant=False):
     return x.new_empty((x.shape[0], scales.shape[-2]))
 
 
 define_without_gradient(
-    "mixed_mm(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size) -> Tensor",
+    "mixed_mm(Tensor x, Tensor w, Tensor scales, Tensor? zeros, Tensor? offs, Tensor? bias, str format, int group_size,"
+    " bool constant=False) -> Tensor",
     _mixed_mm, _mixed_mm_fake, "mixed_mm",
 )  # fmt: skip
 
