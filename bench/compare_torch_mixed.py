@@ -7,11 +7,12 @@
 Where the wheel humming-kernels is there, humming is a candidate too. It compiles its kernels when they are called first, which takes long:
 --warm does that for the rows that --only takes, and nothing else, so that many processes can share the work.
 
-Rows have names, such as "dense 3584 8192 16" (N, K, tokens), "dense 3584 8192 1024 mxfp4", "dense 3584 8192 16 mxfp8" and "experts 4096 2048 256 16 mxfp4" (N, K, experts, tokens, format);
---list prints them, --only takes those that a regular expression is found in. After --seconds no other row begins. One that fails is
+Rows have names, such as "dense 3584 8192 16" (N, K, tokens), "dense 3584 8192 1024 mxfp4", "dense 3584 8192 16 mxfp8", "chain 3584 8192 16 mxfp4" and "experts 4096 2048 256 16 mxfp4" (N, K, experts,
+tokens, format); --list prints them, --only takes those that a regular expression is found in. After --seconds no other row begins. One that fails is
 reported and the others go on; the exit code is 1 then.
 
-Random data. Each candidate is a CUDA graph of one call, timed by an event before and one behind it; candidates take turns, each round in another
+Random data. A chain is a graph of layers with weights of their own, one after the other as in a model, and figures are those of one layer;
+mixed_mm has launches that start early there. Otherwise each candidate is a CUDA graph of one call, timed by an event before and one behind it; candidates take turns, each round in another
 order, L2 is cleared before each, and figures are medians. `copy` is the faster of two device copies that move as many bytes as weights and scales have, with
 experts those of experts that have tokens. bf16 is torch.matmul and torch._grouped_mm on weights of 16 bits, FP8 torch._scaled_mm with
 one scale and fast sums. Before it is timed, ours is compared in every bit with a product in fp64 on data whose sums are exact.
@@ -27,7 +28,7 @@ import sys
 import time
 import traceback
 
-from mixed_products import EXPERT_SIZES, EXPERT_TOKENS, MANY_TOKENS, MXFP8_TOKENS, TOKENS
+from mixed_products import CHAIN_TOKENS, EXPERT_SIZES, EXPERT_TOKENS, MANY_TOKENS, MXFP8_TOKENS, TOKENS
 
 
 def rows():
@@ -35,10 +36,14 @@ def rows():
     for (n, k), counts in TOKENS.items():
         for tokens in counts:
             yield f"dense {n} {k} {tokens}", "dense", (n, k, tokens, "i4")
-            if tokens >= MANY_TOKENS:
+            if tokens >= MANY_TOKENS or tokens in CHAIN_TOKENS:
                 yield f"dense {n} {k} {tokens} mxfp4", "dense", (n, k, tokens, "mxfp4")
             if tokens in MXFP8_TOKENS:
                 yield f"dense {n} {k} {tokens} mxfp8", "dense", (n, k, tokens, "mxfp8")
+    for n, k in TOKENS:
+        for tokens in CHAIN_TOKENS:
+            for form in ("i4", "mxfp4"):
+                yield f"chain {n} {k} {tokens} {form}", "chain", (n, k, tokens, form)
     for n, k, experts in EXPERT_SIZES:
         for tokens in EXPERT_TOKENS:
             for form in ("i4-32", "mxfp4"):

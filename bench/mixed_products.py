@@ -13,14 +13,17 @@ REPEATED_RUNS = 1000
 
 # Rows, columns and tokens of the tables of docs/performance/mixed_product.md: where they are static, the schedule is chosen by them.
 TOKENS = {(rows, 8192): tuple(2**i for i in range(13)) for rows in (3584, 8192, 28672)}
-MANY_TOKENS = 128  # from which on MXFP4 is timed without experts too
+MANY_TOKENS = 128  # from which on MXFP4 is timed without experts too, as those of chains are
 MXFP8_TOKENS = (1, 8, 16, 64, 512, 4096)
+CHAIN_TOKENS = (1, 8, 16, 32, 64, 128)
 EXPERTS_OF_TOKEN = 8
 EXPERT_SIZES = ((4096, 2048, 256), (2048, 4096, 256), (4096, 7168, 384))  # N, K, E
 EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
 CHECKED_TOKENS = 64  # of more the C reference takes long at these sizes
 # moe-select-schedule knows the same candidates for most rows and columns, in another order: some of each say what there is to assemble.
 USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024, 2048, 4096), (8192, 8192): (1,), (28672, 8192): (1, 16), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (1024, 4096)}
+
+WEIGHTS, CONSTANT = ("w", "scales", "zeros"), " {moe.constant}"
 
 # What mixed_rows.py calls weights, by their format.
 FORMS = {"i4": "i4", "f4E2M1FN": "mxfp4", "f8E4M3FN": "mxfp8"}
@@ -85,7 +88,7 @@ class MixedProduct:
         names = [f"%{name}" for name in self.elements]
         out, schedule = tensor("out", self.out), schedule or self.schedule
         return (
-            f"func.func @{self.op}({', '.join(f'{name}: {kind}' for name, kind in zip(names, types))}) -> {out} {{\n"
+            f"func.func @{self.op}({', '.join(f'{name}: {kind}{CONSTANT * (name[1:] in WEIGHTS)}' for name, kind in zip(names, types))}) -> {out} {{\n"
             f'  %out = "scaled_grouped_mm.{self.op}"({", ".join(names)}) {{format = "{self.format}", group_size = {self.group} : i64, layout = "{layout_of(self.format)}"'
             f"{f', schedule = {{{schedule}}}' if schedule else ''}}}\n"
             f"      : ({', '.join(types)}) -> {out}\n"
@@ -225,7 +228,7 @@ def timed():
     for (n, k), counts in TOKENS.items():
         for tokens in counts:
             yield f"at-{n}x{k}-{tokens}", {"sizes": (tokens, n, k)}
-            if tokens >= MANY_TOKENS:
+            if tokens >= MANY_TOKENS or tokens in CHAIN_TOKENS:
                 yield f"at-{n}x{k}-{tokens}-mxfp4", {"sizes": (tokens, n, k)} | MXFP4
             if tokens in MXFP8_TOKENS:
                 yield f"at-{n}x{k}-{tokens}-mxfp8", {"sizes": (tokens, n, k)} | MXFP8

@@ -18,6 +18,7 @@ DENSE_GROUP, EXPERT_GROUP = 64, 32
 ROUNDS, ROUNDS_OF_MANY_TOKENS = 21, 9
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 COPY_SHIFT = 5 << 20  # bytes
+LAYERS_BYTES, LEAST_LAYERS = 240 << 20, 4  # of a chain: weights of four times as many bytes as L2 has
 ORDER_1X16 = [p // 2 + 8 * (p % 2) for p in range(16)]
 LIKE_BF16 = 0.2  # the largest part of the norm that humming's result, of weights that it rounds to four bits, differs by
 
@@ -31,8 +32,8 @@ class Run:
         self.folder, self.clear = pathlib.Path(folder), clearing_l2()
 
     @functools.lru_cache
-    def bundle(self, name):
-        return Bundle(self.folder / name)
+    def bundle(self, name, overlaps=False):
+        return Bundle(self.folder / name, overlaps)
 
     def pack(self, weights, form="i4"):
         """weights (N, K / 2) uint8, two four-bit weights each, or (N, K) FP8: packed, in the layout of this format."""
@@ -86,8 +87,7 @@ def copies(size):
     return {"copy": lambda: near.copy_(source), "copy, shifted": lambda: far.copy_(source)}
 
 
-@functools.lru_cache(maxsize=1)
-def humming_layer(n, k):
+def new_humming_layer(n, k):
     """humming's layer of (N, K) weights in four bits, and the bf16 weights that it rounded; None where it is not installed."""
     try:
         from humming.layer import HummingLayer
@@ -98,6 +98,9 @@ def humming_layer(n, k):
     layer.load_from_unquantized(weights)
     layer.transform()
     return layer, weights
+
+
+humming_layer = functools.lru_cache(maxsize=1)(new_humming_layer)
 
 
 def humming(n, k, x):
@@ -143,6 +146,31 @@ def dense(run, n, k, tokens, form):
     }, tokens)  # fmt: skip
 
 
+def chain(run, n, k, tokens, form):
+    """Layers one after the other, as many as L2 does not hold: microseconds of one."""
+    name, group = f"mixed-at-{n}x{k}-{tokens}" + ("" if form == "i4" else f"-{form}"), DENSE_GROUP if form == "i4" else EXPERT_GROUP
+    products = {"mixed_mm": run.bundle(name, True), "mixed_mm, in order": run.bundle(name)}
+    (packed, scales, integers), expected = exact(run, n, k, tokens, form, group)
+    count = max(LEAST_LAYERS, -(-LAYERS_BYTES // packed.numel()))
+    layers = [(packed.clone(), scales.clone()) for _ in range(count)]
+    torch.cuda.synchronize()  # so that weights are constant
+    for product in products.values():
+        for result in [product(w, s, integers)[0] for w, s in layers]:
+            equal(result, expected, name)
+    x = torch.randn(tokens, k, device=DEVICE).to(BF16)
+    calls = {what: lambda product=product: [product(w, s, x) for w, s in layers] for what, product in products.items()}
+    if form == "i4":
+        own = [found[0] for found in (new_humming_layer(n, k) for _ in range(count)) if found]
+        bf16 = [torch.randn(n, k, device=DEVICE).to(BF16).t() for _ in range(count)]
+        x8, fp8, one = torch.randn(max(16, tokens), k, device=DEVICE).to(FP8), [w.to(FP8) for w in bf16], torch.ones((), device=DEVICE)
+        calls |= {"humming": lambda: [layer(x) for layer in own]} if own else {}
+        calls |= {
+            "bf16": lambda: [torch.matmul(x, w) for w in bf16],
+            "fp8": lambda: [torch._scaled_mm(x8, w, scale_a=one, scale_b=one, out_dtype=BF16, use_fast_accum=True) for w in fp8],
+        }
+    return {what: 1e6 * seconds / count for what, seconds in zip(calls, times(list(calls.values()), run.clear, ROUNDS), strict=True)}
+
+
 def routed(tokens, experts):
     """The ends of the groups of tokens of experts that are drawn at random for each token, and how many have tokens."""
     generator = torch.Generator().manual_seed(tokens)
@@ -167,6 +195,6 @@ def experts(run, n, k, count, tokens, form):
 
 def warm(function, *arguments):
     """Lets humming compile its kernels for a row of this function and arguments."""
-    if function == "dense":
+    if function in ("dense", "chain"):
         n, k, tokens, _ = arguments
         humming(n, k, torch.randn(tokens, k, device=DEVICE).to(BF16))

@@ -31,6 +31,7 @@ DTYPES = {
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 ELEMENTS = {"u8": 0, "f32": 7, "bf16": 9}
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+PROGRAMMATIC_STREAM_SERIALIZATION = 6
 L2_PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 FILLS = {"zero": 0, "nan": 1}
 
@@ -62,6 +63,12 @@ class LaunchConfig(ctypes.Structure):
 
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_memory", ctypes.c_uint),
                 ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p), ("attribute_count", ctypes.c_uint)]
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute with a value that is an int."""
+
+    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60)]
 
 
 def count_clusters(function, kernel):
@@ -119,10 +126,11 @@ def encode_tensor_map(parameter, tensor, values):
 
 
 class Bundle:
-    """A loaded bundle; call it with the function's arguments to get its results."""
+    """A loaded bundle; call it with the function's arguments to get its results. overlaps: what is constant among these is never written by
+    the kernel that is before a call on the stream, so that launches may start early where the manifest allows it."""
 
-    def __init__(self, folder):
-        folder = pathlib.Path(folder)
+    def __init__(self, folder, overlaps=False):
+        folder, self.overlaps = pathlib.Path(folder), overlaps
         self.manifest = json.loads((folder / "manifest.json").read_text())
         torch.cuda.init()
         torch.zeros(1, device="cuda")  # makes PyTorch's context current
@@ -149,8 +157,11 @@ class Bundle:
         for description in function["results"] + function["temporaries"]:
             zero = description.get("initial") == "zero"
             tensors[description["name"]] = (self.allocate_zeroed if zero else allocate)(description, values)
-        for launch in function["launches"]:
-            self.launch(launch, tensors, values)
+        launched = False
+        for number, launch in enumerate(function["launches"]):
+            # Where the launches before it are left out, only the first one in the list knows what to wait for.
+            early = self.overlaps and launch["programmatic"] and (launched or number == 0)
+            launched |= self.launch(launch, tensors, values, early)
         return [tensors[description["name"]] for description in function["results"]]
 
     def bind(self, function, arguments):
@@ -183,12 +194,12 @@ class Bundle:
         word.zero_()
         return bits
 
-    def launch(self, launch, tensors, values):
-        """An ordinary launch, also of one that may be programmatic: that is always right."""
+    def launch(self, launch, tensors, values, early):
+        """A launch, which may start early or not: the latter is always right. False where there is nothing to launch."""
         kernel, description, num_clusters = self.kernels[launch["kernel"]]
         grid = [evaluate(size, values | {"num_clusters": num_clusters}) for size in launch["grid"]]
         if 0 in grid:
-            return
+            return False
         keep, addresses = [], []
         for parameter in launch["parameters"]:
             if parameter["kind"] == "tensor_map":
@@ -202,16 +213,17 @@ class Bundle:
                 address = ctypes.addressof(memory)
             keep.append(memory)
             addresses.append(address)
-        driver(
-            "cuLaunchKernel",
-            kernel,
-            *grid,
-            *description["block"],
+        attribute = LaunchAttribute(PROGRAMMATIC_STREAM_SERIALIZATION, 0, 1)
+        config = LaunchConfig(
+            tuple(grid),
+            tuple(description["block"]),
             description["shared_memory"],
-            ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
-            (ctypes.c_void_p * len(addresses))(*addresses),
-            None,
+            torch.cuda.current_stream().cuda_stream,
+            ctypes.addressof(attribute),
+            int(early),
         )
+        driver("cuLaunchKernelEx", ctypes.byref(config), kernel, (ctypes.c_void_p * len(addresses))(*addresses), None)
+        return True
 
 
 def reference(w):
