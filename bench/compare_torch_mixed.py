@@ -84,10 +84,11 @@ def main():
         print(name, {what: round(us, 1) for what, us in found[-1]["us"].items()}, flush=True)
         if options.out:
             pathlib.Path(options.out).write_text(json.dumps(found, indent=1))
-    for other in ("humming", "bf16", "fp8", "copy"):
-        ratios = [row["us"][other] / row["us"]["mixed_mm"] for row in found if other in row["us"]]
-        if ratios:
-            print(f"{other} to mixed_mm: {statistics.geometric_mean(ratios):.3f} (least {min(ratios):.3f})")
+    for kind in dict.fromkeys(row["row"].split()[0] for row in found):
+        for other in ("humming", "bf16", "fp8", "copy", "mixed_mm, in order"):
+            ratios = [row["us"][other] / row["us"]["mixed_mm"] for row in found if row["row"].startswith(kind) and other in row["us"]]
+            if ratios:
+                print(f"{kind}, {other} to mixed_mm: {statistics.geometric_mean(ratios):.3f} (least {min(ratios):.3f})")
     return 1 if failed else 0
 
 

@@ -13,7 +13,7 @@ REPEATED_RUNS = 1000
 
 # Rows, columns and tokens of the tables of docs/performance/mixed_product.md: where they are static, the schedule is chosen by them.
 TOKENS = {(rows, 8192): tuple(2**i for i in range(13)) for rows in (3584, 8192, 28672)}
-MANY_TOKENS = 128  # from which on MXFP4 is timed without experts too, as those of chains are
+MANY_TOKENS = 128  # from which on MXFP4 is timed without experts, too; and those of chains
 MXFP8_TOKENS = (1, 8, 16, 64, 512, 4096)
 CHAIN_TOKENS = (1, 8, 16, 32, 64, 128)
 EXPERTS_OF_TOKEN = 8

@@ -32,8 +32,8 @@ class Run:
         self.folder, self.clear = pathlib.Path(folder), clearing_l2()
 
     @functools.lru_cache
-    def bundle(self, name, overlaps=False):
-        return Bundle(self.folder / name, overlaps)
+    def bundle(self, name, overlap=False):
+        return Bundle(self.folder / name, overlap)
 
     def pack(self, weights, form="i4"):
         """weights (N, K / 2) uint8, two four-bit weights each, or (N, K) FP8: packed, in the layout of this format."""
@@ -160,6 +160,7 @@ def chain(run, n, k, tokens, form):
     x = torch.randn(tokens, k, device=DEVICE).to(BF16)
     calls = {what: lambda product=product: [product(w, s, x) for w, s in layers] for what, product in products.items()}
     if form == "i4":
+        humming(n, k, x)  # is right
         own = [found[0] for found in (new_humming_layer(n, k) for _ in range(count)) if found]
         bf16 = [torch.randn(n, k, device=DEVICE).to(BF16).t() for _ in range(count)]
         x8, fp8, one = torch.randn(max(16, tokens), k, device=DEVICE).to(FP8), [w.to(FP8) for w in bf16], torch.ones((), device=DEVICE)

@@ -126,11 +126,11 @@ def encode_tensor_map(parameter, tensor, values):
 
 
 class Bundle:
-    """A loaded bundle; call it with the function's arguments to get its results. overlaps: what is constant among these is never written by
-    the kernel that is before a call on the stream, so that launches may start early where the manifest allows it."""
+    """A loaded bundle; call it with the function's arguments to get its results. overlap: nothing that may
+    still run at a call writes what is constant among these, so that launches may start early where the manifest allows it."""
 
-    def __init__(self, folder, overlaps=False):
-        folder, self.overlaps = pathlib.Path(folder), overlaps
+    def __init__(self, folder, overlap=False):
+        folder, self.overlap = pathlib.Path(folder), overlap
         self.manifest = json.loads((folder / "manifest.json").read_text())
         torch.cuda.init()
         torch.zeros(1, device="cuda")  # makes PyTorch's context current
@@ -160,7 +160,7 @@ class Bundle:
         launched = False
         for number, launch in enumerate(function["launches"]):
             # Where the launches before it are left out, only the first one in the list knows what to wait for.
-            early = self.overlaps and launch["programmatic"] and (launched or number == 0)
+            early = self.overlap and launch["programmatic"] and (launched or number == 0)
             launched |= self.launch(launch, tensors, values, early)
         return [tensors[description["name"]] for description in function["results"]]
 

@@ -204,38 +204,31 @@ static char *kernel_name(MlirOperation function, MlirBlock kernels, int *next) {
   }
 }
 
-/* Whether what wrote a value, an operand of an op of the function, has ended before the op's kernel
- * begins, also where that begins early (moe__is_ready). An argument's has before all launches but
- * the first, which starts early only where it waits before it lets others start. */
-static bool is_ready(MlirOperation function, MlirValue value, bool is_first) {
-  moe__permutation_t ignored;
-  value = moe__view_source(value, &ignored);
-  return mlirValueIsABlockArgument(value) &&
-         (!is_first ||
-          !mlirAttributeIsNull(constant_of(function, mlirBlockArgumentGetArgNumber(value))));
-}
-
-/* The attributes of the kernel's arguments, the operands of the op. */
-static MlirAttribute kernel_arguments(MlirOperation function, MlirOperation op, bool is_first) {
+/* The attributes of the kernel's arguments, the operands of the op: those that are views of constant
+ * arguments are constant. */
+static MlirAttribute kernel_arguments(MlirOperation function, MlirOperation op) {
   MlirContext context = mlirOperationGetContext(op);
-  MlirNamedAttribute ready =
-      mlirNamedAttributeGet(mlirIdentifierGet(context, mlirStringRefCreateFromCString(MOE__READY)),
-                            mlirUnitAttrGet(context));
+  MlirNamedAttribute constant = mlirNamedAttributeGet(
+      mlirIdentifierGet(context, mlirStringRefCreateFromCString(MOE__CONSTANT)),
+      mlirUnitAttrGet(context));
   intptr_t count = mlirOperationGetNumOperands(op);
   MlirAttribute *list = calloc((size_t)count + 1, sizeof *list);
   if (!list)
     abort();
-  for (intptr_t i = 0; i < count; i++)
-    list[i] = mlirDictionaryAttrGet(
-        context, is_ready(function, mlirOperationGetOperand(op, i), is_first), &ready);
+  for (intptr_t i = 0; i < count; i++) {
+    moe__permutation_t ignored;
+    MlirValue value = moe__view_source(mlirOperationGetOperand(op, i), &ignored);
+    bool is_constant =
+        mlirValueIsABlockArgument(value) &&
+        !mlirAttributeIsNull(constant_of(function, mlirBlockArgumentGetArgNumber(value)));
+    list[i] = mlirDictionaryAttrGet(context, is_constant, &constant);
+  }
   MlirAttribute all = mlirArrayAttrGet(context, count, list);
   free(list);
   return all;
 }
 
-/* is_first: of the function's launches. */
-static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_module,
-                    bool is_first, int *next) {
+static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_module, int *next) {
   MlirContext context = mlirOperationGetContext(op);
   moe__builder_t b = moe__builder_create(context, mlirOperationGetLocation(op));
   MlirBlock kernels = moe__body(gpu_module);
@@ -275,7 +268,7 @@ static void outline(MlirOperation function, MlirOperation op, MlirOperation gpu_
   moe__op_set_attribute(kernel, "function_type",
                         mlirTypeAttrGet(mlirFunctionTypeGet(context, operand_count, types,
                                                             result_count, types + operand_count)));
-  moe__op_set_attribute(kernel, "arg_attrs", kernel_arguments(function, op, is_first));
+  moe__op_set_attribute(kernel, "arg_attrs", kernel_arguments(function, op));
   MlirAttribute leaf = mlirFlatSymbolRefAttrGet(context, mlirStringRefCreateFromCString(name));
   moe__op_set_attribute(op, "kernel",
                         mlirSymbolRefAttrGet(context, moe__symbol(gpu_module), 1, &leaf));
@@ -302,14 +295,11 @@ bool moe__pass_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
     if (!check_function(function))
       return false;
     int next = 0;
-    bool is_first = true;
     for (MlirOperation op = mlirBlockGetFirstOperation(moe__body(function));
          !mlirOperationIsNull(op); op = mlirOperationGetNextInBlock(op)) {
       if (!is_ours(op))
         continue;
       MlirAttribute kernel = moe__op_attribute(op, "kernel");
-      bool begins = is_first;
-      is_first = false;
       if (!mlirAttributeIsNull(kernel)) {
         if (!check_kernel(gpu_module, op, kernel))
           return false;
@@ -317,7 +307,7 @@ bool moe__pass_outline_kernels(MlirOperation module, const moe__pass_t *pass) {
       }
       if (mlirOperationIsNull(gpu_module))
         gpu_module = create_gpu_module(module);
-      outline(function, op, gpu_module, begins, &next);
+      outline(function, op, gpu_module, &next);
     }
   }
   return true;

@@ -97,7 +97,7 @@ void moe__kernel_programmatic(moe__kernel_t *kernel);
 
 /* States that it may also start before whatever is before it on the stream has ended, where its
  * launch is the first one of a function. Its body touches nothing before moe__grid_wait but
- * operands that are moe__is_ready. */
+ * constants (moe__is_constant). */
 void moe__kernel_overlaps(moe__kernel_t *kernel);
 
 /* States that `ctas` CTAs side by side along x, 1 to 8, are a cluster: they run at the same

@@ -87,11 +87,11 @@ int moe__tensor_number(MlirOperation op, moe__role_t role) {
   return result < 0 ? -1 : (int)mlirOperationGetNumOperands(op) + result;
 }
 
-bool moe__is_ready(MlirOperation op, moe__role_t role) {
+bool moe__is_constant(MlirOperation op, moe__role_t role) {
   MlirValue value = moe__operand(op, role);
   return mlirValueIsNull(value) || !mlirAttributeIsNull(moe__port_attribute(
                                        mlirOperationGetParentOperation(op), "arg_attrs",
-                                       mlirBlockArgumentGetArgNumber(value), MOE__READY));
+                                       mlirBlockArgumentGetArgNumber(value), MOE__CONSTANT));
 }
 
 moe__role_t moe__operand_role(MlirOperation op, int number) {

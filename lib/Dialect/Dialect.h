@@ -92,17 +92,14 @@ int moe__operand_number(MlirOperation op, moe__role_t role);
 /* Its number as kernels' records count: operands, then results; -1 where it is not there. */
 int moe__tensor_number(MlirOperation op, moe__role_t role);
 
-/* What a caller says of an argument of a function: nothing that may still run when the function is
- * launched writes it. A launch may read it before what is before it on the stream has ended. */
+/* What a caller says of an argument of a function, and moe-outline-kernels of those of its kernels:
+ * nothing that may still run when the function is launched writes it. So a kernel may read it
+ * before what is before it on the stream has ended. */
 #define MOE__CONSTANT "moe.constant"
 
-/* What moe-outline-kernels says of an argument of a kernel: what wrote it has ended, and can be
- * seen, before the kernel begins, also where that begins early. */
-#define MOE__READY "moe.ready"
-
-/* Whether the operand of this role is ready in the kernel that the op is outlined to; true where
+/* Whether the operand of this role is constant in the kernel that the op is outlined to; true where
  * the op has no such operand. */
-bool moe__is_ready(MlirOperation op, moe__role_t role);
+bool moe__is_constant(MlirOperation op, moe__role_t role);
 
 /* The role of operand, or result, number `number` of an op of ours. */
 moe__role_t moe__operand_role(MlirOperation op, int number);

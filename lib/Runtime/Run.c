@@ -320,8 +320,7 @@ moe_rt_status_t moe__rt_run(const moe_rt_program_t *program, const moe_rt_functi
                             const moe__rt_run_t *run) {
   const moe__rt_function_t *found = moe__rt_program_function(program, function);
   if (!found)
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT,
-                        "moe_rt_call_run: function is not of this program");
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "function is not of this program");
   moe_rt_status_t status = run_function(program, found, tensors, tensor_count, run);
   if (status == MOE_RT_OK || status == MOE_RT_DEVICE_LOST)
     return status;

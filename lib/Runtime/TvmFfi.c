@@ -129,7 +129,8 @@ static moe_rt_status_t call(const moe_rt_program_t *program, const moe_rt_functi
   MOE__RT_TRY(take_tensors(function, args, count, tensors));
   DLDevice device = count > 0 && tensors[0] ? tensors[0]->device : (DLDevice){kDLCPU, 0};
   moe__rt_managed_pool_t pool = {.allocator = library.TVMFFIEnvGetDLPackManagedTensorAllocator(),
-                                 .device = device};
+                                 .device = device,
+                                 .in_order = true};
   void *stream = device.device_type == kDLCPU
                      ? NULL
                      : library.TVMFFIEnvGetStream((int32_t)device.device_type, device.device_id);

@@ -176,8 +176,8 @@ static json_t *describe_op(moe__plan_t *plan, MlirOperation op) {
                    attributes, "operands", operands, "results", results, "roles", roles);
 }
 
-/* number: of the launch in its function. Others than the first may read arguments before they
- * wait, since the first one has waited for what wrote them. */
+/* number: of the launch in its function. The first one may start early only where its kernel waits
+ * for what is before the function, too. */
 static json_t *describe_launch(moe__plan_t *plan, size_t number) {
   const moe__plan_launch_t *launch = &plan->launches[number];
   const moe__record_t *record = &launch->record;

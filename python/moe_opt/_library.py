@@ -279,7 +279,7 @@ _FASTCALL = 0x80  # METH_FASTCALL
 _object_calls: list[Any] = []  # what Python's functions point to, which may be called as long as the process lives
 
 
-def object_call(program: ProgramHandle, function: int, exchange_table: Any, in_order: bool = False) -> Callable[..., int]:
+def object_call(program: ProgramHandle, function: int, exchange_table: Any, in_order: bool) -> Callable[..., int]:
     """moe_rt_python_run of a function of the program: called with the arguments and results, tensors of one framework, it runs the function
     and returns a status for `check`. It is a function as those of C extensions are: calling one through ctypes takes longer than the checks.
 

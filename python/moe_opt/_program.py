@@ -34,7 +34,7 @@ class TensorInfo(NamedTuple):
     alignment: int
     """Of the first byte, in bytes."""
     constant: bool
-    """Whether a call that overlaps may read it before the kernel before it on the stream has ended."""
+    """Whether a call that overlaps may read it while what is before the call on the stream still runs."""
 
 
 def _describe(info: Any) -> TensorInfo:
@@ -83,8 +83,8 @@ class Function:
             first argument, which must be numpy, torch or cupy.
         stream: a CUDA stream, its address or an object with `__cuda_stream__`; otherwise the current one of torch or cupy, else the
             default stream.
-        overlap: whether it may begin while the kernel before it on the stream still runs. It waits for that one before it touches anything but
-            arguments that are constant (TensorInfo.constant), which that kernel must not write.
+        overlap: whether it may begin while what is before it on the stream still runs. It waits for that before it touches anything but
+            arguments that are constant (TensorInfo.constant), which nothing that may still run may write.
 
         Gives the result, or a tuple of results. numpy's are there when it returns; those of a GPU are in the stream's order. InvalidArgument
         names a tensor that does not fit. A first call on a device loads the code there; do not make it while the stream is captured.

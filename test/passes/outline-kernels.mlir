@@ -41,7 +41,7 @@ func.func private @declaration(i32)
 // CHECK-NEXT: func.func @two_0(%[[A:.*]]: tensor<32xf32>) -> (tensor<32xf8E5M2>, tensor<1xf8E8M0FNU>)
 // CHECK-NEXT: %[[QS:.*]]:2 = "mx_quantize.quantize"(%[[A]]) {axis = 0 : i64, block = 32 : i64, mode = "floor"}
 // CHECK-NEXT: return %[[QS]]#0, %[[QS]]#1
-// CHECK: func.func @two_1(%{{.*}}: tensor<64xbf16> {moe.ready})
+// CHECK: func.func @two_1(%{{.*}}: tensor<64xbf16>)
 // CHECK-NEXT: mode = "ceil"
 // CHECK: func.func @chain_0(
 // CHECK: func.func @chain_1(%[[Q:.*]]: tensor<32xf8E5M2>, %[[S:.*]]: tensor<1xf8E8M0FNU>) -> tensor<32xf32>
@@ -50,10 +50,10 @@ func.func private @declaration(i32)
 
 // -----
 
-// An argument is ready where it is constant, and in all kernels but the function's first; what a kernel has made never is. A view is what it is a view of.
-// CHECK: func.func @given_0(%{{[a-z0-9]+}}: tensor<32x64xf8E5M2, #{{.*}}> {moe.ready}, %{{[a-z0-9]+}}: tensor<1x64xf8E8M0FNU>)
+// Arguments of kernels are constant where those of the function are, also through a view.
+// CHECK: func.func @given_0(%{{[a-z0-9]+}}: tensor<32x64xf8E5M2, #{{.*}}> {moe.constant}, %{{[a-z0-9]+}}: tensor<1x64xf8E8M0FNU>)
 // CHECK: func.func @given_1(%{{[a-z0-9]+}}: tensor<32x64xf32>)
-// CHECK: func.func @given_2(%{{[a-z0-9]+}}: tensor<32x64xf8E5M2, #{{.*}}> {moe.ready}, %{{[a-z0-9]+}}: tensor<1x64xf8E8M0FNU> {moe.ready})
+// CHECK: func.func @given_2(%{{[a-z0-9]+}}: tensor<32x64xf8E5M2, #{{.*}}> {moe.constant}, %{{[a-z0-9]+}}: tensor<1x64xf8E8M0FNU>)
 func.func @given(%q: tensor<64x32xf8E5M2> {moe.constant}, %s: tensor<1x64xf8E8M0FNU>)
     -> (tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>, tensor<1x64xf8E8M0FNU>, tensor<32x64xf32>) {
   %e = tensor.empty() : tensor<32x64xf8E5M2, affine_map<(m, k) -> (k, m)>>

@@ -359,14 +359,66 @@ def test_constant(asked):
     weight, scales, _, values = plain()
     weights = moe.pack_mixed_weights(weight, scales)
     assert weights.constant and weights.to(DEVICE).constant
+    assert not weights._replace(constant=False).to(DEVICE).constant, "nothing is copied"
     assert not moe.MixedWeights(*weights[:5]).constant
     assert not moe.pack_mixed_weights(weight.to("meta"), scales.to("meta")).constant
     for given in (weights, weights._replace(constant=False)):
         x = tokens(4)
         assert torch.equal(moe.mixed_mm(x, given), expected(x, values))
-        assert asked[-1]["overlaps"] == given.constant
+        assert asked[-1]["overlap"] == given.constant
     packed = torch.compile(lambda: moe.pack_mixed_weights(weight, scales), fullgraph=True, backend="aot_eager")()
     assert not packed.constant and torch.equal(packed.w, weights.w)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a CUDA device")
+def test_packed_in_a_graph():
+    """Each replay writes the weights again."""
+    weight, scales, _, values = plain()
+    x = tokens(4)
+    moe.mixed_mm(x, moe.pack_mixed_weights(weight, scales)._replace(constant=False))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        weights = moe.pack_mixed_weights(weight, scales)
+        out = moe.mixed_mm(x, weights)
+    graph.replay()
+    assert not weights.constant and torch.equal(out, expected(x, values))
+
+
+@pytest.mark.parametrize("form", ["i4", "f8E4M3FN"])
+@pytest.mark.parametrize("rows", [1, 16, 64, 200])
+def test_layers_in_a_row(form, rows):
+    """Each layer multiplies what the one before has just written, into memory of one before that. On a GPU they overlap, in a graph too, and give the bits that
+    they give in order."""
+    size, count, repeats = (2048, 16, 200) if DEVICE == "cuda" else (128, 3, 1)
+    torch.manual_seed(rows)
+    layers = []
+    for _ in range(count):
+        scales = torch.randint(118, 122, (size, size // 32), dtype=torch.uint8, device=DEVICE)
+        if form == "i4":
+            weight, scales = torch.randint(0, 256, (size, size // 2), dtype=torch.uint8, device=DEVICE), (scales.float() - 117).mul(size**-0.5 / 16).to(BF16)
+        else:
+            weight, scales = torch.randn(size, size, device=DEVICE).to(torch.float8_e4m3fn), scales.view(E8M0)
+        layers.append(moe.pack_mixed_weights(weight, scales, format=form))
+    first = torch.randn(rows, size, device=DEVICE).to(BF16)
+
+    def run(constant):
+        x = first
+        for weights in layers:
+            x = moe.mixed_mm(x, weights._replace(constant=constant))
+        return x
+
+    wanted = run(False).clone()
+    assert wanted.isfinite().all() and wanted.abs().max() > 0
+    different = sum(((run(True) != wanted).sum() for _ in range(repeats)), torch.zeros((), dtype=torch.int64, device=DEVICE))
+    if DEVICE == "cuda":
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = run(True)
+        for _ in range(repeats):
+            out.fill_(0)
+            graph.replay()
+            different += (out != wanted).sum()
+    assert different == 0
 
 
 def test_calls_in_order(monkeypatch):

@@ -1,8 +1,9 @@
 /* Load.c - the warp, or warpgroup, that loads: see MixedMm.h.
  *
  * One thread does. For each k-tile it waits until a stage is free, and fetches by TMA the weights,
- * their scales and zero points, and the tokens. In a cluster that divides columns the first loads
- * are issued while its CTAs come together.
+ * their scales and zero points, and the tokens. The first constant weights come ahead, while
+ * launches before this one still run; in a cluster that divides columns the first loads are issued
+ * while its CTAs come together.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
@@ -133,8 +134,8 @@ static MlirValue landing_bytes(moe__mixed_mm_t *s, k_tile_t k_tile) {
 }
 
 /* The weights of a stage, their scales and zero points. */
-static void load_all_of_weights(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_tile_t k_tile,
-                                MlirValue buffer, MlirValue landed) {
+static void load_weights_and_numbers(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile,
+                                     k_tile_t k_tile, MlirValue buffer, MlirValue landed) {
   moe__builder_t *b = &s->kernel.builder;
   const moe__mixed_layout_t *l = &s->layout;
   MlirValue index = k_tile.index;
@@ -167,7 +168,7 @@ static void load_k_tile(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile, k_til
                          : moe__ring_acquire(kernel, ring, cursor, landing_bytes(s, k_tile));
   MlirValue buffer = moe__ring_buffer(kernel, ring, cursor);
   if (part != TOKENS)
-    load_all_of_weights(s, tile, k_tile, buffer, landed);
+    load_weights_and_numbers(s, tile, k_tile, buffer, landed);
   if (part == WEIGHTS)
     return;
   MlirValue column = moe__mul(b, k_tile.index, s->schedule.depth);
@@ -238,7 +239,7 @@ bool moe__mixed_loads_early(const moe__mixed_mm_t *s) {
 
 /* Stages whose weights are asked for ahead of their tokens, one or two. Tokens come behind them, so
  * that with two the first products begin later: that counts where a tile takes little time, and
- * where a stage has many bytes. */
+ * where a stage has many bytes (docs/performance/mixed_chain.md). */
 static int stages_ahead(const moe__mixed_mm_t *s) {
   int bytes = moe__mixed_rows(&s->schedule) * s->schedule.depth;
   if (s->format != MOE__WEIGHT_E4M3)

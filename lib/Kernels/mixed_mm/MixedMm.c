@@ -240,8 +240,8 @@ static bool has_registers_ahead(const moe__mixed_mm_t *s) {
  * experts, which offsets choose. */
 static bool loads_ahead(const moe__mixed_mm_t *s, MlirOperation op) {
   return mlirValueIsNull(s->offs) && s->schedule.share == 1 && has_registers_ahead(s) &&
-         moe__is_ready(op, MOE__W) && moe__is_ready(op, MOE__SCALES) &&
-         moe__is_ready(op, MOE__ZEROS);
+         moe__is_constant(op, MOE__W) && moe__is_constant(op, MOE__SCALES) &&
+         moe__is_constant(op, MOE__ZEROS);
 }
 
 static bool lower(const moe__lowering_t *lowering) {

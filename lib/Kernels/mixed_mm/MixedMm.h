@@ -131,8 +131,9 @@ void moe__mixed_end_tile(moe__mixed_mm_t *s, MlirValue index, MlirValue total, b
 /* Loads what the CTA multiplies; `loads` (i1): this thread does. */
 void moe__mixed_load(moe__mixed_mm_t *s, MlirValue loads);
 
-/* In a cluster that divides columns the first loads are issued while its CTAs come together; but
- * experts' tiles are known behind that. The thread that loads calls moe__mixed_load_early there. */
+/* Whether the first loads of the CTA are issued before all others, by moe__mixed_load_early: those
+ * of constant weights ahead of the wait for launches before; and in a cluster that divides columns
+ * while its CTAs come together. Experts' tiles are known behind that. */
 bool moe__mixed_loads_early(const moe__mixed_mm_t *s);
 void moe__mixed_load_early(moe__mixed_mm_t *s);
 

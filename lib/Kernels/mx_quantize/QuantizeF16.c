@@ -191,7 +191,6 @@ static bool lower(const moe__lowering_t *lowering) {
   moe__kernel_require(kernel, number, 1, MOE__MULTIPLE_OF, 16);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
-  moe__grid_launch_dependents(b);
   MOE__FOR (b, index, kernel->cta, s.rows.value, kernel->cta_count) {
     quantize_row(&s, index);
   }

@@ -38,13 +38,13 @@ class Function:
     tensor does, is copied, and vectors also where their elements lie apart. Results are new. Work goes to the current stream of the device.
     """
 
-    def __init__(self, bundle: str, name: str, saving: bool = False, cleared: bool = False, overlaps: bool = False):
+    def __init__(self, bundle: str, name: str, saving: bool = False, cleared: bool = False, overlap: bool = False):
         """saving: results of eight-bit floats come as bytes, which all of torch can copy, sum and compare. cleared: the first result is
-        zero where the kernels do not write it. overlaps: what the manifest calls constant is not written by the kernel before a call."""
+        zero where the kernels do not write it. overlap: nothing that may still run at a call writes what the manifest calls constant."""
         self.name = f"{bundle}: {name}"
         self._bundle, self._function, self._cleared = bundle, name, cleared
         self.description = _shapes.description(bundle, name)
-        self._in_order = not overlaps and any(argument.get("constant") for argument in self.description["arguments"])
+        self._in_order = not overlap and any(argument.get("constant") for argument in self.description["arguments"])
         self.results = _shapes.results(self.description)
         dtypes = [DTYPES[result["dtype"]] for result in self.description["results"]]
         self.dtypes = [torch.uint8 if saving and dtype.itemsize == 1 else dtype for dtype in dtypes]

@@ -27,14 +27,14 @@ class MixedWeights(NamedTuple):
     zeros: Optional[Tensor]  # likewise
     format: str
     group_size: int
-    # Whether nothing writes the tensors any more: a product asks for them while the kernel before it on the stream still runs. Whoever lets a
-    # kernel write them again says _replace(constant=False).
+    # Whether nothing that may still run writes the tensors: a product asks for them while the kernel before it on the stream still runs. Whoever
+    # lets a kernel write them, or puts other tensors in their places, says _replace(constant=False).
     constant: bool = False
 
     def to(self, device: Union[str, torch.device]) -> MixedWeights:
         """The same on another device."""
         w, scales, zeros = self.w.to(device), self.scales.to(device), None if self.zeros is None else self.zeros.to(device)
-        return MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(w))
+        return self if w is self.w else MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(w))
 
 
 def _is_written(tensor: Tensor) -> bool:

@@ -108,14 +108,14 @@ def define_without_gradient(schema: str, kernel: Callable, fake: Callable, calle
 
 
 @functools.lru_cache(maxsize=None)
-def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple, orders: tuple = (), overlaps: bool = False) -> Function:
-    """The function of the bundle of an op: attributes and orders are pairs, operands (element type, rank), results element types. overlaps: as of
+def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tuple, orders: tuple = (), overlap: bool = False) -> Function:
+    """The function of the bundle of an op: attributes and orders are pairs, operands (element type, rank), results element types. overlap: as of
     Function."""
     bundle, name = _bundles.find(op, dict(attributes), operands, results, kind, dict(orders))
     # A scale of all tokens covers those of no group too. Were they left as they are, what one layer leaves there would be the next one's.
     # The gradient of weights has no rows of tokens.
     cleared = ("recipe", "fp8_tensorwise") in attributes and kind != "backward_b"
-    return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared, overlaps=overlaps)
+    return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared, overlap=overlap)
 
 
 def _kinds(*tensors: Optional[Tensor]) -> tuple[tuple[str, int], ...]:
@@ -321,7 +321,7 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=Fals
         attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
     else:
         attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format, group_size, _NAMES[x.dtype])),)
-    return function(op, "call", attributes, kinds, results, overlaps=constant)(*operands)
+    return function(op, "call", attributes, kinds, results, overlap=constant)(*operands)
 
 
 def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size, constant=False):

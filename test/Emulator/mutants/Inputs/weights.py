@@ -302,7 +302,7 @@ TABLE = [
     ("the lane's end before forgotten", ptx(r"max\.s32 (\s*%r\d+, %r\d+), %r\d+;(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*mul\.wide)", r"max.s32 \1, 0;\2")),
     ("an end without the greatest before it", ptx(r"max\.s32 (\s*%r\d+), %r\d+, (%r\d+);(\s*min\.s32 \s*%r\d+, %r\d+, %r\d+;\s*st\.shared\.b32 \s*\[%rd\d+\+\d+\])", r"mov.b32 \1, \2;\3")),
 ]
-# Weights that are asked for ahead, of all k-tiles; then the loader waits, and each warp that multiplies.
+# Weights of both k-tiles that are asked for ahead; then the loader waits, and each warp that multiplies.
 AHEAD = [
     ("tokens asked for before the wait", ptx(mutants.WAIT_GRID, "", which=1)),
     ("results stored without a wait", ptx(mutants.WAIT_GRID, "")),
