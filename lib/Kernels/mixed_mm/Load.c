@@ -122,7 +122,7 @@ static MlirValue landing_bytes(moe__mixed_mm_t *s, k_tile_t k_tile) {
   const moe__mixed_schedule_t *schedule = &s->schedule;
   const moe__mixed_layout_t *l = &s->layout;
   MlirValue bytes = moe__i32(b, l->landing);
-  int of_tokens = schedule->depth / MOE_WEIGHT_COLUMNS * schedule->tile_n * MOE__MIXED_CHUNK_BYTES;
+  int of_tokens = schedule->depth / MOE_WEIGHT_COLUMNS * l->tokens * MOE__MIXED_CHUNK_BYTES;
   if (schedule->common) {
     int of_rows = (l->landing - of_tokens) / schedule->warpgroups;
     bytes = moe__select(b, k_tile.common, bytes, moe__i32(b, l->landing - of_rows));

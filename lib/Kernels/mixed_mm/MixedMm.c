@@ -130,6 +130,34 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
   }
 }
 
+#define PIECE_BYTES 16 /* that a thread stores at once */
+
+/* The warps that multiply clear the places of tokens that a tile has room for and that never come,
+ * in all stages, while the first stage is on its way. */
+static void clear_tokens(moe__mixed_mm_t *s) {
+  moe__kernel_t *kernel = &s->kernel;
+  moe__builder_t *b = &kernel->builder;
+  const moe__ring_t *ring = &s->layout.ring;
+  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
+  int of_chunk = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
+  int begin = s->layout.tokens * MOE__MIXED_CHUNK_BYTES;
+  int pieces = (of_chunk - begin) / PIECE_BYTES; /* of a chunk */
+  if (pieces == 0)
+    return;
+  MlirValue zero = moe__i32(b, 0), zeros = moe__vector(b, 4, (MlirValue[]){zero, zero, zero, zero});
+  MOE__FOR (b, i, kernel->thread, ring->stages * chunks * pieces,
+            moe__mixed_warps(&s->schedule) * MOE__WARP) {
+    MlirValue chunk = moe__udiv(b, i, pieces);
+    MlirValue at = moe__add(b, moe__mul(b, moe__udiv(b, chunk, chunks), ring->stage_bytes),
+                            moe__mul(b, moe__urem(b, chunk, chunks), of_chunk));
+    at = moe__add(b, at, moe__mul(b, moe__urem(b, i, pieces), PIECE_BYTES));
+    moe__store_aligned(b, zeros,
+                       moe__offset_by(b, moe__offset(b, kernel->shared, at), ring->buffers + begin),
+                       PIECE_BYTES);
+  }
+  moe__mixed_slices_barrier(s);
+}
+
 /* The same of the shares of this CTA, with spread. */
 static void multiply_shares(moe__mixed_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
@@ -270,6 +298,7 @@ static bool lower(const moe__lowering_t *lowering) {
   MOE__IF (b, moe__ult(b, kernel->thread, loader)) {
     if (layout->divides)
       moe__registers_increase(b, layout->registers);
+    clear_tokens(&s);
     if (s.schedule.spread)
       multiply_shares(&s);
     else

@@ -147,7 +147,7 @@ static MlirValue add_scales_of_rows(moe__mixed_mm_t *s, MlirOperation op) {
 }
 
 int moe__mixed_box_tokens(const moe__mixed_mm_t *s) {
-  return s->schedule.tile_n / s->schedule.widths / s->schedule.share;
+  return s->layout.tokens / s->schedule.widths / s->schedule.share;
 }
 
 static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {

@@ -310,6 +310,12 @@ AHEAD = [
     ("the first weights twice", ptx(LOAD.format(rank=3, place=r"(%r\d+, )%r\d+"), r"\1\g<2>0")),
     ("tokens of the first columns for the first weights", ptx(LOAD.format(rank=2, place=r"%r\d+"), r"\g<1>0", which=1)),
 ]
+# Tokens that never come, whose places are cleared.
+ONE_TILE = [
+    ("places of tokens that never come are not cleared", ptx(r"st\.shared\.v4\.b32 [^;]*;", "", count=0)),
+    ("and read before they are", ptx(r"bar\.sync\s+1, 192;", "")),
+    ("a token's place is cleared, too", ptx(r"(st\.shared\.v4\.b32 \s*\[%rd\d+)\+128\]", r"\1]")),
+]
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
 
@@ -369,6 +375,7 @@ CASES = [
      ["--exact", "--groups", "decreasing", "--random", "33", *mutants.shapes(["w=70x3x2x512", "scales=70x48x2", "x=140x128", "offs=70"])], TABLE),
     ("weights-ahead", [sys.executable, str(SOURCE), "constant=1", "bias=1", "schedule=tile_n=8,warpgroups=1,depth=128,stages=3,split=1"],
      ["--exact", *mutants.shapes(["w=9x4x512", "scales=144x4", "x=30x256", "bias=144"])], AHEAD),
+    ("weights-one-tile", [sys.executable, str(SOURCE), "m=1", "n=144", "k=576", "schedule=tile_n=8,panels=3,slices=2,depth=128,stages=2,split=1"], ["--exact"], ONE_TILE),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
     case("unrolled", [], UNROLLED, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2"),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
