@@ -204,8 +204,8 @@ static char *kernel_name(MlirOperation function, MlirBlock kernels, int *next) {
   }
 }
 
-/* The attributes of the kernel's arguments, the operands of the op: those that are views of constant
- * arguments are constant. */
+/* The attributes of the kernel's arguments, the operands of the op: those that are views of
+ * constant arguments are constant. */
 static MlirAttribute kernel_arguments(MlirOperation function, MlirOperation op) {
   MlirContext context = mlirOperationGetContext(op);
   MlirNamedAttribute constant = mlirNamedAttributeGet(

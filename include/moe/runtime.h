@@ -327,11 +327,11 @@ MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
 /* Launches the kernels of the call on `stream` (CUstream; NULL is the default stream), in order.
  * Asynchronous.
  *
- * Where the manifest calls the first launch programmatic it may start while what is before it on the
- * stream still runs. It waits for that before it touches anything but arguments that are constant:
- * nothing that may still run may write these. Kernels of others that are launched so must wait for
- * what is before them, too, as ours do. Where one of this is not known, moe_rt_call_run_in_order
- * is right. */
+ * Where the manifest calls the first launch programmatic it may start while what is before it on
+ * the stream still runs. It waits for that before it touches anything but arguments that are
+ * constant: nothing that may still run may write these. Kernels of others that are launched so
+ * must wait for what is before them, too, as ours do. Where one of this is not known,
+ * moe_rt_call_run_in_order is right. */
 MOE_API moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream);
 
 /* What kernels found wrong with values that only the device can see. They go on with a defined
@@ -473,8 +473,9 @@ MOE_API void *moe_rt_python_run(void *self, void *const *objects, intptr_t objec
  * function of a program takes tensors (DLTensor pointers or tvm-ffi's Tensor), the arguments and
  * then the results, and returns nothing. It runs on the stream that tvm-ffi's environment has
  * for the device of the first tensor, as moe_rt_call_run_in_order does. Workspace comes from the
- * environment's allocator, or where there is none from the device's own pool. Errors are raised as tvm-ffi raises them: ValueError
- * for tensors that do not fit, else RuntimeError, with the text of moe_rt_last_message. */
+ * environment's allocator, or where there is none from the device's own pool. Errors are raised as
+ * tvm-ffi raises them: ValueError for tensors that do not fit, else RuntimeError, with the text of
+ * moe_rt_last_message. */
 
 /* Registers a function of a program as a global function of tvm-ffi, say "my.grouped_mm", and
  * replaces one of that name. The program must live as long as the process. MOE_RT_UNSUPPORTED

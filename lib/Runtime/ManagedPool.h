@@ -16,8 +16,8 @@ typedef struct moe__rt_managed_pool_t {
   char message[256]; /* why the allocator refused */
 } moe__rt_managed_pool_t;
 
-/* moe_rt_call_run, or moe_rt_call_run_in_order, with a workspace of the pool. The framework has the memory back when it
- * returns, and hands it on in the stream's order. */
+/* moe_rt_call_run, or moe_rt_call_run_in_order, with a workspace of the pool. The framework has the
+ * memory back when it returns, and hands it on in the stream's order. */
 moe_rt_status_t moe__rt_managed_pool_run(moe__rt_managed_pool_t *pool,
                                          const moe_rt_program_t *program,
                                          const moe_rt_function_info_t *function,
