@@ -28,7 +28,7 @@ import sys
 import time
 import traceback
 
-from mixed_products import CHAIN_TOKENS, EXPERT_SIZES, EXPERT_TOKENS, MANY_TOKENS, MXFP8_TOKENS, TOKENS
+from mixed_products import CHAIN_TOKENS, EXPERT_SIZES, EXPERT_TOKENS, MXFP8_TOKENS, TOKENS, times_mxfp4
 
 
 def rows():
@@ -36,7 +36,7 @@ def rows():
     for (n, k), counts in TOKENS.items():
         for tokens in counts:
             yield f"dense {n} {k} {tokens}", "dense", (n, k, tokens, "i4")
-            if tokens >= MANY_TOKENS or tokens in CHAIN_TOKENS:
+            if times_mxfp4(tokens):
                 yield f"dense {n} {k} {tokens} mxfp4", "dense", (n, k, tokens, "mxfp4")
             if tokens in MXFP8_TOKENS:
                 yield f"dense {n} {k} {tokens} mxfp8", "dense", (n, k, tokens, "mxfp8")

@@ -13,7 +13,7 @@ REPEATED_RUNS = 1000
 
 # Rows, columns and tokens of the tables of docs/performance/mixed_product.md: where they are static, the schedule is chosen by them.
 TOKENS = {(rows, 8192): tuple(2**i for i in range(13)) for rows in (3584, 8192, 28672)}
-MANY_TOKENS = 128  # from which on MXFP4 is timed without experts, too; and those of chains
+MANY_TOKENS = 128  # from which on MXFP4 is timed without experts, too
 MXFP8_TOKENS = (1, 8, 16, 64, 512, 4096)
 CHAIN_TOKENS = (1, 8, 16, 32, 64, 128)
 EXPERTS_OF_TOKEN = 8
@@ -22,6 +22,12 @@ EXPERT_TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
 CHECKED_TOKENS = 64  # of more the C reference takes long at these sizes
 # moe-select-schedule knows the same candidates for most rows and columns, in another order: some of each say what there is to assemble.
 USUAL = {(3584, 8192): (1, 16, 32, 64, 128, 256, 1024, 2048, 4096), (8192, 8192): (1,), (28672, 8192): (1, 16), (4096, 2048): (1, 64, 256, 1024, 4096), (4096, 7168): (1024, 4096)}
+
+
+def times_mxfp4(tokens):
+    """Whether MXFP4 is timed without experts with so many tokens: many, and those of chains."""
+    return tokens >= MANY_TOKENS or tokens in CHAIN_TOKENS
+
 
 WEIGHTS, CONSTANT = ("w", "scales", "zeros"), " {moe.constant}"
 
@@ -228,7 +234,7 @@ def timed():
     for (n, k), counts in TOKENS.items():
         for tokens in counts:
             yield f"at-{n}x{k}-{tokens}", {"sizes": (tokens, n, k)}
-            if tokens >= MANY_TOKENS or tokens in CHAIN_TOKENS:
+            if times_mxfp4(tokens):
                 yield f"at-{n}x{k}-{tokens}-mxfp4", {"sizes": (tokens, n, k)} | MXFP4
             if tokens in MXFP8_TOKENS:
                 yield f"at-{n}x{k}-{tokens}-mxfp8", {"sizes": (tokens, n, k)} | MXFP8

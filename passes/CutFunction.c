@@ -52,8 +52,7 @@ static MlirAttribute dictionary_of(MlirOperation function, const char *list, int
 }
 
 char *moe__cut_name_of(MlirOperation function, const char *list, intptr_t i) {
-  MlirAttribute name = mlirDictionaryAttrGetElementByName(dictionary_of(function, list, i),
-                                                          mlirStringRefCreateFromCString(NAME));
+  MlirAttribute name = moe__port_attribute(function, list, i, NAME);
   char *text = NULL;
   if (!mlirAttributeIsNull(name) && mlirAttributeIsAString(name)) {
     MlirStringRef given = mlirStringAttrGetValue(name);
