@@ -115,7 +115,7 @@ def encode_tensor_map(parameter, tensor, values):
         ctypes.c_void_p(tensor.data_ptr()),
         (ctypes.c_uint64 * rank)(*[evaluate(size, values) for size in parameter["dims"]]),
         (ctypes.c_uint64 * (rank - 1))(*[evaluate(stride, values) for stride in parameter["strides"]]),
-        (ctypes.c_uint32 * rank)(*parameter["box"]),
+        (ctypes.c_uint32 * rank)(*[evaluate(size, values) for size in parameter["box"]]),
         (ctypes.c_uint32 * rank)(*[1] * rank),
         0,  # not interleaved
         SWIZZLES[parameter["swizzle"]],

@@ -122,6 +122,8 @@ const moe__expression_t *moe__expression_ceildiv(moe__record_t *record, const mo
 
 const moe__expression_t *moe__expression_min(moe__record_t *record, const moe__expression_t *x,
                                              const moe__expression_t *y) {
+  if (x->kind == MOE__EXPRESSION_CONSTANT && y->kind == MOE__EXPRESSION_CONSTANT)
+    return x->constant < y->constant ? x : y;
   return of_operands(record, MOE__EXPRESSION_MIN, MOE__EXPRESSIONS(x, y));
 }
 

@@ -93,7 +93,7 @@ typedef struct moe__tensor_map_t {
   int rank;
   const moe__expression_t *dims[MOE__MAX_MAP_RANK];
   const moe__expression_t *strides[MOE__MAX_MAP_RANK]; /* bytes; strides[i] is of dims[i + 1] */
-  int box[MOE__MAX_MAP_RANK];
+  const moe__expression_t *box[MOE__MAX_MAP_RANK]; /* elements, 1 to 256; box[0] is a constant */
   moe__swizzle_t swizzle;
   moe__l2_promotion_t l2_promotion;
   moe__map_fill_t fill; /* of what is outside the tensor */

@@ -85,7 +85,7 @@ static MlirAttribute write_map(MlirContext context, const moe__tensor_map_t *map
       named(context, "element", string(context, moe__map_element_names[map->element])),
       named(context, "dims", LIST(context, map->rank, map->dims, write_expression)),
       named(context, "strides", LIST(context, map->rank - 1, map->strides, write_expression)),
-      named(context, "box", LIST(context, map->rank, map->box, write_int)),
+      named(context, "box", LIST(context, map->rank, map->box, write_expression)),
       named(context, "swizzle", string(context, moe__swizzle_names[map->swizzle])),
       named(context, "l2_promotion", string(context, moe__l2_promotion_names[map->l2_promotion])),
       named(context, "fill", string(context, moe__map_fill_names[map->fill])),
@@ -277,7 +277,7 @@ static bool read_map(moe__record_t *record, MlirAttribute attribute, moe__tensor
   out->fill = (moe__map_fill_t)fill;
   return READ_EXACTLY(record, entry_of(attribute, "strides"), out->rank - 1, out->strides,
                       read_expression) &&
-         READ_EXACTLY(record, entry_of(attribute, "box"), out->rank, out->box, read_int);
+         READ_EXACTLY(record, entry_of(attribute, "box"), out->rank, out->box, read_expression);
 }
 
 static bool read_parameter(moe__record_t *record, MlirAttribute attribute, void *out) {
@@ -440,7 +440,7 @@ static bool parameter_fits(MlirOperation launch, const moe__parameter_t *paramet
     return has_tensor(launch, parameter->tensor);
   case MOE__PARAMETER_TENSOR_MAP:
     return has_tensor(launch, map->tensor) && has_all(launch, map->rank, map->dims) &&
-           has_all(launch, map->rank - 1, map->strides);
+           has_all(launch, map->rank - 1, map->strides) && has_all(launch, map->rank, map->box);
   case MOE__PARAMETER_SCALAR:
     return has_all(launch, 1, &parameter->value);
   case MOE__PARAMETER_STATUS:

@@ -321,9 +321,12 @@ static moe_rt_status_t cuda_encode_map(moe_rt_device_t *device, const moe__rt_te
 #undef MOE__RT_MAP_ELEMENT
   };
   static const uint32_t element_strides[MOE_RT_MAX_RANK] = {1, 1, 1, 1, 1};
+  uint32_t box[MOE_RT_MAX_RANK];
+  for (int i = 0; i < map->box.rank; i++)
+    box[i] = (uint32_t)map->box.box[i]; /* at most 256 */
   CALL_IN_CONTEXT(device, cuTensorMapEncodeTiled, out_encoded, elements[map->box.element],
                   (uint32_t)map->box.rank, (void *)(uintptr_t)map->address, map->dims, map->strides,
-                  map->box.box, element_strides, MOE__RT_CU_INTERLEAVE_NONE, (int)map->box.swizzle,
+                  box, element_strides, MOE__RT_CU_INTERLEAVE_NONE, (int)map->box.swizzle,
                   (int)map->box.promotion, (int)map->box.fill);
 }
 

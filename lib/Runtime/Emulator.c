@@ -210,7 +210,8 @@ static moe_rt_status_t emulator_encode_map(moe_rt_device_t *device, const moe__r
   };
   memcpy(encoded.dims, map->dims, sizeof encoded.dims);
   memcpy(encoded.strides, map->strides, sizeof encoded.strides);
-  memcpy(encoded.box, map->box.box, sizeof encoded.box);
+  for (int i = 0; i < map->box.rank; i++)
+    encoded.box[i] = (uint32_t)map->box.box[i]; /* at most 256 */
   moe_emu_report_t report;
   moe_emu_status_t status = moe_emu_tensor_map_encode(&encoded, out_encoded->bytes, &report);
   return status == MOE_EMU_OK ? MOE_RT_OK : fail(status, &report);

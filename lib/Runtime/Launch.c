@@ -166,7 +166,29 @@ static moe_rt_status_t parse_scalar(const moe__rt_json_t *json, const moe__rt_fu
   return MOE_RT_OK;
 }
 
-static moe_rt_status_t parse_box(const moe__rt_json_t *json, moe__rt_map_box_t *out) {
+/* The sizes of a box: integers, and but for the innermost one maybe expressions. */
+static moe_rt_status_t parse_box_sizes(const moe__rt_json_t *json,
+                                       const moe__rt_function_t *function, moe__rt_arena_t *arena,
+                                       moe__rt_parameter_t *out) {
+  MOE__RT_TRY(moe__rt_json_array(json, 1, MOE_RT_MAX_RANK, &out->box.rank));
+  for (int i = 0; i < out->box.rank; i++) {
+    moe__rt_json_t size = moe__rt_json_element(json, i);
+    out->box.box[i] = 1;
+    if (i > 0 && !json_is_integer(size.value)) {
+      MOE__RT_TRY(moe__rt_expression_parse_size(&size, &function->symbols, arena, &out->sizes[i]));
+      continue;
+    }
+    int64_t value = 0;
+    MOE__RT_TRY(moe__rt_json_integer(&size, 1, 256, &value));
+    out->box.box[i] = (uint64_t)value;
+    out->sizes[i] = (moe__rt_expression_t){.kind = MOE__RT_CONSTANT, .value = value};
+  }
+  return MOE_RT_OK;
+}
+
+static moe_rt_status_t parse_box(const moe__rt_json_t *json, const moe__rt_function_t *function,
+                                 moe__rt_arena_t *arena, moe__rt_parameter_t *parameter) {
+  moe__rt_map_box_t *out = &parameter->box;
 #define MOE__RT_MAP_ELEMENT(constant, name, bytes, driver) name,
   static const char *const elements[] = {MOE__RT_MAP_ELEMENTS(MOE__RT_MAP_ELEMENT)};
 #undef MOE__RT_MAP_ELEMENT
@@ -174,20 +196,14 @@ static moe_rt_status_t parse_box(const moe__rt_json_t *json, moe__rt_map_box_t *
   static const char *const promotions[] = {"none", "64B", "128B", "256B"};
   static const char *const fills[] = {"zero", "nan"};
   moe__rt_json_t element = moe__rt_json_member(json, "element");
-  moe__rt_json_t box = moe__rt_json_member(json, "box");
+  moe__rt_json_t sizes = moe__rt_json_member(json, "box");
   moe__rt_json_t swizzle = moe__rt_json_member(json, "swizzle");
   moe__rt_json_t promotion = moe__rt_json_member(json, "l2_promotion");
   moe__rt_json_t fill = moe__rt_json_member(json, "fill");
   int index = 0;
   MOE__RT_TRY(moe__rt_json_word(&element, elements, sizeof elements / sizeof elements[0], &index));
   out->element = (moe__rt_map_element_t)index;
-  MOE__RT_TRY(moe__rt_json_array(&box, 1, MOE_RT_MAX_RANK, &out->rank));
-  for (int i = 0; i < out->rank; i++) {
-    moe__rt_json_t size = moe__rt_json_element(&box, i);
-    int64_t value = 0;
-    MOE__RT_TRY(moe__rt_json_integer(&size, 1, 256, &value));
-    out->box[i] = (uint32_t)value;
-  }
+  MOE__RT_TRY(parse_box_sizes(&sizes, function, arena, parameter));
   MOE__RT_TRY(moe__rt_json_word(&swizzle, swizzles, 4, &index));
   out->swizzle = (moe__rt_map_swizzle_t)index;
   MOE__RT_TRY(moe__rt_json_word(&promotion, promotions, 4, &index));
@@ -210,7 +226,7 @@ static moe_rt_status_t parse_tensor_map(const moe__rt_json_t *json,
   moe__rt_json_t strides = moe__rt_json_member(json, "strides");
   out->bytes = TENSOR_MAP_BYTES;
   MOE__RT_TRY(find_tensor(&tensor, function, &out->tensor));
-  MOE__RT_TRY(parse_box(json, &out->box));
+  MOE__RT_TRY(parse_box(json, function, arena, out));
   MOE__RT_TRY(parse_expressions(&dims, out->box.rank, &function->symbols, arena, out->dims));
   return parse_expressions(&strides, out->box.rank - 1, &function->symbols, arena, out->strides);
 }

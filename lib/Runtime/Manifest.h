@@ -57,7 +57,8 @@ typedef struct moe__rt_parameter_t {
   uint32_t bytes;             /* 4, 8 or 128; also its alignment, but 64 for a tensor map */
   int tensor;                 /* pointer, tensor map: index in the function's tensors */
   moe__rt_expression_t value; /* scalar */
-  moe__rt_map_box_t box;      /* tensor map */
+  moe__rt_map_box_t box;      /* tensor map; sizes that depend on shapes are 1 */
+  moe__rt_expression_t sizes[MOE_RT_MAX_RANK]; /* of a box */
   moe__rt_expression_t dims[MOE_RT_MAX_RANK];
   moe__rt_expression_t strides[MOE_RT_MAX_RANK - 1];
 } moe__rt_parameter_t;

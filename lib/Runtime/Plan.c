@@ -106,6 +106,7 @@ static moe_rt_status_t make_map(making_t *making, const moe__rt_parameter_t *par
   moe__rt_tensor_map_t map = {.box = parameter->box};
   for (int i = 0; i < map.box.rank; i++) {
     MOE__RT_TRY(evaluate_into(&parameter->dims[i], &making->bindings, "dims", i, &map.dims[i]));
+    MOE__RT_TRY(evaluate_into(&parameter->sizes[i], &making->bindings, "box", i, &map.box.box[i]));
     if (i > 0) {
       MOE__RT_TRY(evaluate_into(&parameter->strides[i - 1], &making->bindings, "strides", i - 1,
                                 &map.strides[i - 1]));

@@ -26,8 +26,8 @@ moe_rt_status_t moe__rt_map_box_check(const moe__rt_map_box_t *box) {
   }
   for (int i = 0; i < box->rank; i++) {
     if (box->box[i] < 1 || box->box[i] > 256) {
-      return moe__rt_fail(MOE_RT_INVALID_BUNDLE, "box[%d] is %u; it must be 1 to 256", i,
-                          box->box[i]);
+      return moe__rt_fail(MOE_RT_INVALID_BUNDLE, "box[%d] is %llu; it must be 1 to 256", i,
+                          (unsigned long long)box->box[i]);
     }
   }
   int inner = (int)box->box[0] * bytes_of(box->element);

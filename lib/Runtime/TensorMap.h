@@ -41,11 +41,11 @@ typedef enum moe__rt_map_fill_t {
   MOE__RT_FILL_NAN = 1,
 } moe__rt_map_fill_t;
 
-/* The part of a map that the manifest fixes. Innermost dimension first. */
+/* What a map says of its boxes. Innermost dimension first. */
 typedef struct moe__rt_map_box_t {
   moe__rt_map_element_t element;
   int rank;
-  uint32_t box[MOE_RT_MAX_RANK]; /* elements */
+  uint64_t box[MOE_RT_MAX_RANK]; /* elements */
   moe__rt_map_swizzle_t swizzle;
   moe__rt_map_promotion_t promotion;
   moe__rt_map_fill_t fill;
@@ -59,7 +59,7 @@ typedef struct moe__rt_tensor_map_t {
   uint64_t strides[MOE_RT_MAX_RANK - 1]; /* bytes, of dims 1.. */
 } moe__rt_tensor_map_t;
 
-/* Checks what does not depend on shapes. The message names the field: "box[0] ...". */
+/* Checks boxes. The message names the field: "box[0] ...". */
 moe_rt_status_t moe__rt_map_box_check(const moe__rt_map_box_t *box);
 
 /* Checks the address alone. */

@@ -89,8 +89,9 @@ static json_t *describe_integers(int count, const int32_t *integers) {
 }
 
 static json_t *describe_map(moe__plan_t *plan, MlirOperation launch, const moe__tensor_map_t *map) {
-  return json_pack("{so so ss ss ss ss so ss ss}", "box", describe_integers(map->rank, map->box),
-                   "dims", describe_expressions(plan, launch, map->rank, map->dims), "element",
+  return json_pack("{so so ss ss ss ss so ss ss}", "box",
+                   describe_expressions(plan, launch, map->rank, map->box), "dims",
+                   describe_expressions(plan, launch, map->rank, map->dims), "element",
                    moe__map_element_names[map->element], "fill", moe__map_fill_names[map->fill],
                    "kind", moe__parameter_names[MOE__PARAMETER_TENSOR_MAP], "l2_promotion",
                    moe__l2_promotion_names[map->l2_promotion], "strides",

@@ -53,13 +53,13 @@ static const moe__expression_t *build_cluster_body(moe__kernel_t *kernel) {
   moe__builder_t *b = &kernel->builder;
   moe__record_t *record = &kernel->record;
   const moe__expression_t *size = moe__expression_constant(record, 64);
-  MlirValue map =
-      moe__kernel_tensor_map(kernel, &(moe__tensor_map_t){.element = MOE__MAP_U8,
-                                                          .rank = 2,
-                                                          .dims = {size, size},
-                                                          .strides = {size},
-                                                          .box = {64, 16},
-                                                          .swizzle = MOE__SWIZZLE_NONE});
+  MlirValue map = moe__kernel_tensor_map(
+      kernel, &(moe__tensor_map_t){.element = MOE__MAP_U8,
+                                   .rank = 2,
+                                   .dims = {size, size},
+                                   .strides = {size},
+                                   .box = {size, moe__expression_constant(record, 16)},
+                                   .swizzle = MOE__SWIZZLE_NONE});
   moe__kernel_cluster(kernel, 2);
   moe__kernel_prologue(kernel);
   moe__ring_t ring = moe__ring_reserve(&kernel->layout, 1, 1024);

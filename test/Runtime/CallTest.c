@@ -244,6 +244,32 @@ static void test_maps(void **state) {
   assert_int_equal(q->box.fill, MOE__RT_FILL_ZERO);
 }
 
+/* Puts a size of the box of w's map, which is 96 x 416, in the manifest. */
+static void set_box(fixture_t *fixture, json_t *size) {
+  json_t *manifest = fixture_manifest(inputs);
+  json_t *at =
+      json_pack("[s,i,s,i,s,i,s,i]", "functions", 0, "launches", 1, "parameters", 0, "box", 1);
+  json_damage(manifest, at, size);
+  moe_rt_program_destroy(fixture->program);
+  fixture_load(fixture, manifest);
+  json_decref(size);
+  json_decref(at);
+  json_decref(manifest);
+}
+
+static void test_box_of_shape(void **state) {
+  fixture_t *fixture = *state;
+  set_box(fixture, json_pack("{s:[i,s]}", "min", 128, "w.1"));
+  expect_launches(fixture, 2);
+  assert_int_equal(fixture->fake.maps[0].box.box[0], 64);
+  assert_int_equal(fixture->fake.maps[0].box.box[1], 96);
+  set_box(fixture, json_string("w.2"));
+  expect_failure(fixture, MOE_RT_INVALID_BUNDLE,
+                 "parameter 0, tensor map of 'w': box[1] is 416; it must be 1 to 256");
+  set_box(fixture, json_pack("{s:[s,I]}", "mul", "w.1", INT64_C(1) << 32));
+  expect_failure(fixture, MOE_RT_INVALID_BUNDLE, "box[1] is 412316860416; it must be 1 to 256");
+}
+
 /* More than 2^32 elements: every product is 64-bit. And more work than the device holds
  * clusters. */
 static void test_large(void **state) {
@@ -566,7 +592,7 @@ int main(int argc, char **argv) {
       CALL_TEST(test_launch_errors),  CALL_TEST(test_threads),
       CALL_TEST(test_zeroed),         CALL_TEST(test_status),
       CALL_TEST(test_pending),        CALL_TEST(test_programmatic_without_predecessor),
-      CALL_TEST(test_first_overlaps),
+      CALL_TEST(test_first_overlaps), CALL_TEST(test_box_of_shape),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

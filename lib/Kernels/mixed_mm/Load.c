@@ -122,7 +122,8 @@ static MlirValue landing_bytes(moe__mixed_mm_t *s, k_tile_t k_tile) {
   const moe__mixed_schedule_t *schedule = &s->schedule;
   const moe__mixed_layout_t *l = &s->layout;
   MlirValue bytes = moe__i32(b, l->landing);
-  int of_tokens = schedule->depth / MOE_WEIGHT_COLUMNS * l->tokens * MOE__MIXED_CHUNK_BYTES;
+  int of_token = schedule->depth / MOE_WEIGHT_COLUMNS * MOE__MIXED_CHUNK_BYTES;
+  int of_tokens = of_token * schedule->tile_n;
   if (schedule->common) {
     int of_rows = (l->landing - of_tokens) / schedule->warpgroups;
     bytes = moe__select(b, k_tile.common, bytes, moe__i32(b, l->landing - of_rows));
@@ -130,6 +131,8 @@ static MlirValue landing_bytes(moe__mixed_mm_t *s, k_tile_t k_tile) {
   if (schedule->widths > 1)
     bytes = moe__add(b, moe__mul(b, k_tile.boxes, of_tokens / schedule->widths),
                      l->landing - of_tokens);
+  if (l->fits)
+    bytes = moe__add(b, moe__mul(b, moe__mixed_loaded_tokens(s), of_token), l->landing - of_tokens);
   return bytes;
 }
 

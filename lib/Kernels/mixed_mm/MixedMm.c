@@ -133,29 +133,31 @@ static void multiply_tiles(moe__mixed_mm_t *s) {
 #define PIECE_BYTES 16 /* that a thread stores at once */
 
 /* The warps that multiply clear the places of tokens that a tile has room for and that never come,
- * in all stages, while the first stage is on its way. */
+ * in all stages, while the first stage is on its way; a warp has every so many chunks. */
 static void clear_tokens(moe__mixed_mm_t *s) {
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   const moe__ring_t *ring = &s->layout.ring;
-  int chunks = s->schedule.depth / MOE_WEIGHT_COLUMNS;
-  int of_chunk = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
-  int begin = s->layout.tokens * MOE__MIXED_CHUNK_BYTES;
-  int pieces = (of_chunk - begin) / PIECE_BYTES; /* of a chunk */
-  if (pieces == 0)
+  int of_stage = s->schedule.depth / MOE_WEIGHT_COLUMNS; /* chunks */
+  int chunk_bytes = s->schedule.tile_n * MOE__MIXED_CHUNK_BYTES;
+  if (!s->layout.fits)
     return;
-  MlirValue zero = moe__i32(b, 0), zeros = moe__vector(b, 4, (MlirValue[]){zero, zero, zero, zero});
-  MOE__FOR (b, i, kernel->thread, ring->stages * chunks * pieces,
-            moe__mixed_warps(&s->schedule) * MOE__WARP) {
-    MlirValue chunk = moe__udiv(b, i, pieces);
-    MlirValue at = moe__add(b, moe__mul(b, moe__udiv(b, chunk, chunks), ring->stage_bytes),
-                            moe__mul(b, moe__urem(b, chunk, chunks), of_chunk));
-    at = moe__add(b, at, moe__mul(b, moe__urem(b, i, pieces), PIECE_BYTES));
-    moe__store_aligned(b, zeros,
-                       moe__offset_by(b, moe__offset(b, kernel->shared, at), ring->buffers + begin),
-                       PIECE_BYTES);
+  MlirValue loaded = moe__mixed_loaded_tokens(s), zero = moe__i32(b, 0);
+  MlirValue zeros = moe__vector(b, 4, (MlirValue[]){zero, zero, zero, zero});
+  MlirValue first = moe__add(b, moe__mul(b, loaded, MOE__MIXED_CHUNK_BYTES),
+                             moe__mul(b, moe__and(b, kernel->thread, MOE__WARP - 1), PIECE_BYTES));
+  MOE__IF (b, moe__ult(b, loaded, s->schedule.tile_n)) {
+    MOE__FOR (b, chunk, moe__lshr(b, kernel->thread, 5), ring->stages * of_stage,
+              moe__mixed_warps(&s->schedule)) {
+      MlirValue at = moe__add(b, moe__mul(b, moe__udiv(b, chunk, of_stage), ring->stage_bytes),
+                              moe__mul(b, moe__urem(b, chunk, of_stage), chunk_bytes));
+      MlirValue to = moe__offset_by(b, moe__offset(b, kernel->shared, at), ring->buffers);
+      MOE__FOR (b, byte, first, chunk_bytes, MOE__WARP * PIECE_BYTES) {
+        moe__store_aligned(b, zeros, moe__offset(b, to, byte), PIECE_BYTES);
+      }
+    }
+    moe__mixed_slices_barrier(s);
   }
-  moe__mixed_slices_barrier(s);
 }
 
 /* The same of the shares of this CTA, with spread. */

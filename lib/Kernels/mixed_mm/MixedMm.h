@@ -115,6 +115,9 @@ MlirValue moe__mixed_row_tiles(moe__mixed_mm_t *s);
 MlirValue moe__mixed_tile_count(moe__mixed_mm_t *s);
 moe__mixed_tile_t moe__mixed_tile_at(moe__mixed_mm_t *s, MlirValue index);
 
+/* Tokens of a tile that land in a stage, where boxes have no more than there are (i32). */
+MlirValue moe__mixed_loaded_tokens(moe__mixed_mm_t *s);
+
 /* All k-tiles of a tile (i32), and those that this CTA has, but for spread. */
 MlirValue moe__mixed_k_tiles(moe__mixed_mm_t *s);
 moe__mixed_reduction_t moe__mixed_reduction_of(moe__mixed_mm_t *s);

@@ -67,23 +67,26 @@ static void add_experts(moe__mixed_mm_t *s, moe__tensor_map_t *map,
     return;
   map->dims[map->rank] = s->experts.expression;
   map->strides[map->rank - 1] = matrix_bytes;
-  map->box[map->rank++] = 1;
+  map->box[map->rank++] = moe__expression_constant(&s->kernel.record, 1);
 }
 
 /* Rows of bytes, of which a box has 128 each. */
 static MlirValue add_rows(moe__mixed_mm_t *s, MlirOperation op) {
-  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, MOE__W),
-                           .element = MOE__MAP_U8,
-                           .rank = 2,
-                           .dims = {s->depth.expression, s->rows.expression},
-                           .strides = {s->depth.expression},
-                           .box = {MOE__MIXED_LINE, moe__mixed_box_rows(&s->schedule)},
-                           .swizzle = MOE__SWIZZLE_128B};
+  moe__record_t *record = &s->kernel.record;
+  moe__tensor_map_t map = {
+      .tensor = moe__tensor_number(op, MOE__W),
+      .element = MOE__MAP_U8,
+      .rank = 2,
+      .dims = {s->depth.expression, s->rows.expression},
+      .strides = {s->depth.expression},
+      .box = {moe__expression_constant(record, MOE__MIXED_LINE),
+              moe__expression_constant(record, moe__mixed_box_rows(&s->schedule))},
+      .swizzle = MOE__SWIZZLE_128B};
   if (s->schedule.once)
     map.l2_promotion = MOE__L2_PROMOTION_128B;
-  add_experts(s, &map,
-              moe__expression_mul(&s->kernel.record,
-                                  MOE__EXPRESSIONS(s->rows.expression, s->depth.expression)));
+  add_experts(
+      s, &map,
+      moe__expression_mul(record, MOE__EXPRESSIONS(s->rows.expression, s->depth.expression)));
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
 
@@ -102,8 +105,10 @@ static MlirValue add_weights(moe__mixed_mm_t *s, MlirOperation op) {
       .rank = 3,
       .dims = {moe__expression_constant(record, MOE_WEIGHT_BYTES / 4), chunks, panels},
       .strides = {moe__expression_constant(record, MOE_WEIGHT_BYTES), panel},
-      .box = {MOE_WEIGHT_BYTES / 4, s->schedule.depth / MOE_WEIGHT_COLUMNS,
-              moe__mixed_box_rows(&s->schedule) / MOE_WEIGHT_ROWS}};
+      .box = {
+          moe__expression_constant(record, MOE_WEIGHT_BYTES / 4),
+          moe__expression_constant(record, s->schedule.depth / MOE_WEIGHT_COLUMNS),
+          moe__expression_constant(record, moe__mixed_box_rows(&s->schedule) / MOE_WEIGHT_ROWS)}};
   add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(panels, panel)));
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
@@ -115,15 +120,17 @@ static MlirValue add_numbers(moe__mixed_mm_t *s, MlirOperation op, moe__role_t r
       s->group ? moe__expression_ceildiv(record, s->depth.expression, s->group)
                : moe__expression_constant(record, 1);
   const moe__expression_t *row = product_of(s, s->rows.expression, bytes);
-  moe__tensor_map_t map = {.tensor = moe__tensor_number(op, role),
-                           .element = bytes == 4   ? MOE__MAP_F32
-                                      : bytes == 2 ? MOE__MAP_BF16
-                                                   : MOE__MAP_U8,
-                           .rank = 2,
-                           .dims = {s->rows.expression, groups},
-                           .strides = {row},
-                           .box = {moe__mixed_box_rows(&s->schedule),
-                                   moe__mixed_scales_of_stage(s->group, s->schedule.depth)}};
+  moe__tensor_map_t map = {
+      .tensor = moe__tensor_number(op, role),
+      .element = bytes == 4   ? MOE__MAP_F32
+                 : bytes == 2 ? MOE__MAP_BF16
+                              : MOE__MAP_U8,
+      .rank = 2,
+      .dims = {s->rows.expression, groups},
+      .strides = {row},
+      .box = {moe__expression_constant(record, moe__mixed_box_rows(&s->schedule)),
+              moe__expression_constant(record,
+                                       moe__mixed_scales_of_stage(s->group, s->schedule.depth))}};
   add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(groups, row)));
   return moe__kernel_tensor_map(&s->kernel, &map);
 }
@@ -133,12 +140,14 @@ static MlirValue add_scales_of_rows(moe__mixed_mm_t *s, MlirOperation op) {
   moe__record_t *record = &s->kernel.record;
   int number = moe__tensor_number(op, MOE__SCALES);
   const moe__expression_t *groups = moe__expression_ceildiv(record, s->depth.expression, s->group);
-  moe__tensor_map_t map = {.tensor = number,
-                           .element = MOE__MAP_U8,
-                           .rank = 2,
-                           .dims = {groups, s->rows.expression},
-                           .strides = {groups},
-                           .box = {MOE__MIXED_ROW_SCALES, moe__mixed_rows(&s->schedule)}};
+  moe__tensor_map_t map = {
+      .tensor = number,
+      .element = MOE__MAP_U8,
+      .rank = 2,
+      .dims = {groups, s->rows.expression},
+      .strides = {groups},
+      .box = {moe__expression_constant(record, MOE__MIXED_ROW_SCALES),
+              moe__expression_constant(record, moe__mixed_rows(&s->schedule))}};
   add_experts(s, &map, moe__expression_mul(record, MOE__EXPRESSIONS(s->rows.expression, groups)));
   moe__kernel_require(&s->kernel, number,
                       (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__SCALES)) - 1,
@@ -147,16 +156,20 @@ static MlirValue add_scales_of_rows(moe__mixed_mm_t *s, MlirOperation op) {
 }
 
 int moe__mixed_box_tokens(const moe__mixed_mm_t *s) {
-  return s->layout.tokens / s->schedule.widths / s->schedule.share;
+  return s->schedule.tile_n / s->schedule.widths / s->schedule.share;
 }
 
 static MlirValue add_tokens(moe__mixed_mm_t *s, MlirOperation op) {
+  moe__record_t *record = &s->kernel.record;
+  const moe__expression_t *tokens = moe__expression_constant(record, moe__mixed_box_tokens(s));
+  if (s->layout.fits)
+    tokens = moe__expression_min(record, tokens, s->tokens.expression);
   moe__tensor_map_t map = {.tensor = moe__tensor_number(op, MOE__X),
                            .element = MOE__MAP_BF16,
                            .rank = 2,
                            .dims = {s->depth.expression, s->tokens.expression},
                            .strides = {product_of(s, s->depth.expression, 2)},
-                           .box = {MOE_WEIGHT_COLUMNS, moe__mixed_box_tokens(s)},
+                           .box = {moe__expression_constant(record, MOE_WEIGHT_COLUMNS), tokens},
                            .swizzle = MOE__SWIZZLE_128B};
   return moe__kernel_tensor_map(&s->kernel, &map);
 }

@@ -269,13 +269,12 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
                     l->registers, s->tile_n, ahead, most);
 }
 
-/* Tokens of a tile that are loaded: with panels, where one tile has room for more than there are,
- * these. A box of the TMA that reaches past the end of its tensor takes longer. */
-static int loaded_tokens(MlirOperation op, const moe__mixed_schedule_t *s) {
+/* Whether one tile may have room for more tokens than there are, with panels. Then these alone are
+ * loaded: a box of the TMA that reaches past the end of its tensor takes longer. */
+static bool has_room(MlirOperation op, const moe__mixed_schedule_t *s) {
   int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
-  bool is_one_tile = mlirValueIsNull(moe__operand(op, MOE__OFFS)) && s->panels && s->share == 1 &&
-                     tokens > 0 && tokens < s->tile_n;
-  return is_one_tile ? (int)tokens : s->tile_n;
+  return mlirValueIsNull(moe__operand(op, MOE__OFFS)) && s->panels && s->share == 1 &&
+         tokens < s->tile_n;
 }
 
 bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
@@ -299,8 +298,8 @@ bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
                        : numbers * moe__mixed_scale_bytes(moe__element_type(op, MOE__SCALES)));
   l->zeros = (l->landing + BOX_ALIGNMENT - 1) / BOX_ALIGNMENT * BOX_ALIGNMENT;
   l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
-  l->tokens = loaded_tokens(op, s);
-  l->landing += zeros - chunks * (s->tile_n - l->tokens) * MOE__MIXED_CHUNK_BYTES;
+  l->landing += zeros;
+  l->fits = has_room(op, s);
   moe__mixed_store_reserve(l, s);
   if (s->spread)
     moe__mixed_spread_reserve(l);

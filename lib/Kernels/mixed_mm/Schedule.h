@@ -117,7 +117,7 @@ typedef struct moe__mixed_layout_t {
   int32_t weights, scales, zeros; /* offsets in a stage, which begins with the tokens */
   bool scales_of_rows;            /* scales lie by rows, MOE__MIXED_ROW_SCALES of each in a stage */
   int32_t landing;                /* bytes that land in one */
-  int tokens;                     /* of a tile that land; what stands in place of the others is 0 */
+  bool fits;                      /* no more tokens land than there are; the others are 0 */
   int32_t parts;                  /* with split or slices: where all sums arrive */
   int32_t staging;                /* with staged: where a warp's results change their order */
   int32_t handed_on;              /* with spread: the mbarrier of the sums that are handed on */

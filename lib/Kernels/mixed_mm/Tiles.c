@@ -63,6 +63,10 @@ moe__mixed_tile_t moe__mixed_tile_at(moe__mixed_mm_t *s, MlirValue index) {
                              .token_end = s->tokens.value};
 }
 
+MlirValue moe__mixed_loaded_tokens(moe__mixed_mm_t *s) {
+  return moe__umin(&s->kernel.builder, s->tokens.value, s->schedule.tile_n);
+}
+
 MlirValue moe__mixed_k_tiles(moe__mixed_mm_t *s) {
   return moe__ceil_div(&s->kernel.builder, s->depth.value, s->schedule.depth);
 }

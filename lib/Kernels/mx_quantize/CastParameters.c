@@ -171,7 +171,8 @@ static MlirValue add_map(moe__cast_tiles_t *tiles, const moe__cast_tensor_t *ten
           .dims = {columns->expression, rows->expression, tiles->batches.expression},
           .strides = {row, moe__expression_mul(record, bytes == 1 ? 2 : 3,
                                                (const moe__expression_t *[]){n, k, size})},
-          .box = {box_columns, box_rows, 1},
+          .box = {moe__expression_constant(record, box_columns),
+                  moe__expression_constant(record, box_rows), moe__expression_constant(record, 1)},
           .swizzle = swizzles[box_columns * bytes / 64],
       });
 }

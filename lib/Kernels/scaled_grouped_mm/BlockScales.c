@@ -59,7 +59,7 @@ void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op) {
                            .element = MOE__MAP_F32,
                            .rank = 1,
                            .dims = {all},
-                           .box = {sa_box(s)},
+                           .box = {moe__expression_constant(record, sa_box(s))},
                            .swizzle = MOE__SWIZZLE_NONE};
   s->sa_map = moe__kernel_tensor_map(&s->kernel, &map);
   if (moe__mm_holds_block_scales(s)) {
@@ -72,7 +72,7 @@ void moe__mm_block_scales_parameters(moe__scaled_mm_t *s, MlirOperation op) {
   map.tensor = moe__tensor_number(op, MOE__SB);
   map.dims[0] =
       moe__expression_mul(record, MOE__EXPRESSIONS(s->experts.expression, blocks, of_columns));
-  map.box[0] = ALIGNMENT;
+  map.box[0] = moe__expression_constant(record, ALIGNMENT);
   s->sb_map = moe__kernel_tensor_map(&s->kernel, &map);
 }
 

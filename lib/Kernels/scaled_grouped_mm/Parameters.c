@@ -34,15 +34,16 @@ static void reorder(moe__scaled_mm_t *s, moe__tensor_map_t *map) {
       moe__expression_mul(record, MOE__EXPRESSIONS(row, moe__expression_constant(record, 8)));
   map->strides[2] =
       moe__expression_mul(record, MOE__EXPRESSIONS(row, moe__expression_constant(record, 2)));
-  map->box[1] = 2;
-  map->box[2] = s->side[1]->tile / 8;
-  map->box[3] = 4;
+  map->box[1] = map->dims[1];
+  map->box[2] = moe__expression_constant(record, s->side[1]->tile / 8);
+  map->box[3] = map->dims[3];
 }
 
 /* How an operand lies in memory: its rows, the dimension along them, and where its matrices are
  * many, these. MN-major, rows and the dimension along them change places. */
 static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__extent_t *inner,
                     const moe__extent_t *rows, const moe__extent_t *matrices) {
+  moe__record_t *record = &s->kernel.record;
   moe__mm_operand_t *operand = &s->operands[of];
   moe__tensor_map_t map = {.tensor = moe__tensor_number(op, moe__factor_role(op, of)),
                            .element = mlirTypeIsNull(s->half) ? MOE__MAP_U8 : MOE__MAP_BF16,
@@ -54,17 +55,17 @@ static void add_map(moe__scaled_mm_t *s, MlirOperation op, int of, const moe__ex
   map.dims[0] = line->expression;
   map.strides[0] = bytes_of(s, line);
   map.dims[1] = (operand->mn_major ? inner : rows)->expression;
-  map.box[0] = moe__mm_depth(s, MOE__MM_TILE_K);
-  map.box[1] = operand->mn_major ? moe__mm_box_depth(s, operand) : operand->box;
+  map.box[0] = moe__expression_constant(record, moe__mm_depth(s, MOE__MM_TILE_K));
+  map.box[1] = moe__expression_constant(record, operand->mn_major ? moe__mm_box_depth(s, operand)
+                                                                  : operand->box);
   const moe__expression_t *lines = map.dims[1];
   if (moe__mm_is_direct(s) && operand == s->side[1])
     reorder(s, &map);
   if (matrices) {
     int last = map.rank++;
     map.dims[last] = matrices->expression;
-    map.strides[last - 1] =
-        moe__expression_mul(&s->kernel.record, MOE__EXPRESSIONS(lines, map.strides[0]));
-    map.box[last] = 1;
+    map.strides[last - 1] = moe__expression_mul(record, MOE__EXPRESSIONS(lines, map.strides[0]));
+    map.box[last] = moe__expression_constant(record, 1);
   }
   operand->map_rank = map.rank;
   operand->map = moe__kernel_tensor_map(&s->kernel, &map);

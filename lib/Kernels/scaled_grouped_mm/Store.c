@@ -151,7 +151,8 @@ void moe__mm_store_parameters(moe__scaled_mm_t *s, MlirOperation op) {
       .rank = 2,
       .dims = {columns, rows},
       .strides = {moe__expression_mul(record, MOE__EXPRESSIONS(columns, size))},
-      .box = {at_once, MOE__MM_WARP_ROWS},
+      .box = {moe__expression_constant(record, at_once),
+              moe__expression_constant(record, MOE__MM_WARP_ROWS)},
       .swizzle =
           at_once * out_bytes(s) == MOE__MM_STAGED_LINE ? MOE__SWIZZLE_128B : MOE__SWIZZLE_64B};
   s->out_map = moe__kernel_tensor_map(&s->kernel, &map);

@@ -59,6 +59,7 @@ int32_t moe__mm_token_blocks_reserve(const moe__mm_schedule_t *schedule, bool al
 }
 
 void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of) {
+  moe__record_t *record = &s->kernel.record;
   moe__mm_operand_t *operand = &s->operands[of];
   const moe__expression_t *extents[] = {s->rows.expression, s->columns.expression};
   moe__tensor_map_t tail = {.tensor = moe__tensor_number(op, moe__factor_role(op, of)),
@@ -66,7 +67,8 @@ void moe__mm_add_tail_map(moe__scaled_mm_t *s, MlirOperation op, int of) {
                             .rank = 2,
                             .dims = {s->depth.expression, extents[of]},
                             .strides = {s->depth.expression},
-                            .box = {TAIL, operand->tile},
+                            .box = {moe__expression_constant(record, TAIL),
+                                    moe__expression_constant(record, operand->tile)},
                             .swizzle = MOE__SWIZZLE_32B};
   operand->tail_map = moe__kernel_tensor_map(&s->kernel, &tail);
 }
@@ -88,7 +90,8 @@ void moe__mm_token_blocks_parameters(moe__scaled_mm_t *s, MlirOperation op) {
         .rank = 2,
         .dims = {extents[i], blocks},
         .strides = {moe__expression_mul(record, MOE__EXPRESSIONS(extents[i], four))},
-        .box = {operand->tile, 1},
+        .box = {moe__expression_constant(record, operand->tile),
+                moe__expression_constant(record, 1)},
         .swizzle = MOE__SWIZZLE_NONE};
     operand->scale_map = moe__kernel_tensor_map(&s->kernel, &map);
   }

@@ -314,7 +314,15 @@ AHEAD = [
 ONE_TILE = [
     ("places of tokens that never come are not cleared", ptx(r"st\.shared\.v4\.b32 [^;]*;", "", count=0)),
     ("and read before they are", ptx(r"bar\.sync\s+1, 192;", "")),
-    ("a token's place is cleared, too", ptx(r"(st\.shared\.v4\.b32 \s*\[%rd\d+)\+128\]", r"\1]")),
+    ("a token's place is cleared, too", ptx(r"(add\.s64 \s*%rd\d+, %rd\d+), 128;(\s*\$L__)", r"\1, 0;\2")),
+]
+# The same of a number that each call has.
+LOADED = r"min\.u32 (\s*%r\d+, %r\d+), 8;"
+FEW_TOKENS = [
+    ("places of tokens that never come are not cleared", ptx(r"st\.shared\.v4\.b32 [^;]*, \{0, 0, 0, 0\};", "")),
+    ("all places are cleared", ptx(LOADED, r"min.u32 \1, 0;", which=0)),
+    ("the place behind the last token is not cleared", ptx(LOADED, r"add.u32 \1, 1;", which=0)),
+    ("as many bytes are waited for as a whole tile has", ptx(LOADED, r"max.u32 \1, 8;", which=1)),
 ]
 EXPERTS = ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "x=30x320", "offs=3"])]
 
@@ -376,6 +384,8 @@ CASES = [
     ("weights-ahead", [sys.executable, str(SOURCE), "constant=1", "bias=1", "schedule=tile_n=8,warpgroups=1,depth=128,stages=3,split=1"],
      ["--exact", *mutants.shapes(["w=9x4x512", "scales=144x4", "x=30x256", "bias=144"])], AHEAD),
     ("weights-one-tile", [sys.executable, str(SOURCE), "m=1", "n=144", "k=576", "schedule=tile_n=8,panels=3,slices=2,depth=128,stages=2,split=1"], ["--exact"], ONE_TILE),
+    ("weights-few-tokens", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=3,slices=2,depth=128,stages=2"],
+     ["--exact", *mutants.shapes(["w=9x9x512", "scales=144x9", "x=3x576"])], FEW_TOKENS),
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
     case("unrolled", [], UNROLLED, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2"),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
