@@ -144,11 +144,12 @@ def fit_all(folder, source, target):
             continue
         left_out = cells[::HELD_OUT]
         rest = losses(entries, fitted(entries, [cell for i, cell in enumerate(cells) if i % HELD_OUT]), left_out)
-        found[kind] = fitted(entries, cells)
-        for what, lost in (("all", losses(entries, found[kind], cells)), ("left out", rest)):
+        numbers = fitted(entries, cells)
+        found[kind] = {size: {"rows": entries[tuple(map(int, size.split("x")))]["tile"]["rows"], "us": four} for size, four in numbers.items()}
+        for what, lost in (("all", losses(entries, numbers, cells)), ("left out", rest)):
             mean = math.exp(sum(map(math.log, lost)) / len(lost))
             print(f"{kind}, {what}: {len(lost)} sizes, mean {mean:.4f}, most {max(lost):.3f}, {sum(loss > 1.05 for loss in lost)} above 1.05")
-    lines = ",\n".join(f' "{kind}": {{\n' + ",\n".join(f'  "{size}": {json.dumps(four)}' for size, four in numbers.items()) + "\n }" for kind, numbers in found.items())
+    lines = ",\n".join(f' "{kind}": {{\n' + ",\n".join(f'  "{size}": {json.dumps(timed)}' for size, timed in sizes.items()) + "\n }" for kind, sizes in found.items())
     target.write_text(f"{{\n{lines}\n}}\n")
 
 

@@ -8,7 +8,7 @@ index.json holds `bundles`, a list of
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
-                "tokens" and "rows" of weights of a layer, or "tokens" of each expert (moe_opt/_mixed.py); of fast products with scales of
+                "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all (moe_opt/_mixed.py); of fast products with scales of
                 MX blocks "few", "some", "more" or "many" tokens of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
@@ -338,30 +338,37 @@ def schedule_of(source):
 
 class Sized(Bundle):
     """A product of weights of four or eight bits, of any sizes, with the schedule that the compiler gives one of these: (tokens, rows) of a
-    layer, or (tokens,) of each expert."""
+    layer, or of experts (tokens,) of each, or (tokens, tiles) of all."""
 
     def __init__(self, name, op, attributes, operands, results, sizes):
         super().__init__(f"{name}-{'x'.join(map(str, sizes))}", op, attributes, operands, results)
         self.sizes = sizes
 
     def entry(self, source, manifest):
-        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(("tokens", "rows"), self.sizes))}
+        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(("tokens", "tiles" if self.is_grouped() else "rows"), self.sizes))}
         if self.is_grouped():
             return entry
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
         sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
         if fields["split"] not in SIZES.ROOM:
             raise RuntimeError(f"{self.name}: clusters of {fields['split']} CTAs: moe_opt/_mixed.py does not say how many there are at once")
-        us = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
+        rows = 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"]
+        timed = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
+        if timed and timed["rows"] != rows and "_bias" not in self.op:
+            print(f"{self.name}: tiles have {rows} rows, and {timed['rows']} when it was timed: bench/mixed_sizes.py times it again", file=sys.stderr)
         return entry | {"tile": {
-            "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],
+            "tokens": fields["tile_n"], "rows": rows, "ctas": fields["split"],
             "divided": fields["spread"], "f16": int("quantize_f16" in source), "columns": sizes["x.1"]["min"],
-        } | ({"us": us} if us else {})}  # fmt: skip
+        } | ({"us": timed["us"]} if timed else {})}  # fmt: skip
 
     def shapes(self, sizes, experts=SIZES.EXPERT_SIZES[0]):
         """Of all tensors with these sizes, by name."""
-        _, n, k = SIZES.EXPERT_SIZES if self.is_grouped() else (1, sizes[1], SIZES.LAYER_COLUMNS)
-        leading, m = ([experts], sizes[0] * experts) if self.is_grouped() else ([], sizes[0])
+        if not self.is_grouped():
+            leading, m, n, k = [], *sizes, SIZES.LAYER_COLUMNS
+        elif len(sizes) == 1:
+            leading, m, n, k = [experts], sizes[0] * experts, *SIZES.EXPERT_SIZES[1:]
+        else:
+            leading, (m, n, k) = [experts], SIZES.EXPERTS_BY_TILES[sizes[1]]
         numbers = [*leading, n, k // self.attributes["group_size"]]
         weights = [n, k] if self.attributes["format"] == "f8E4M3FN" else [n // 16, k // 64, 512]
         return {"w": [*leading, *weights], "scales": numbers, "zeros": numbers, "x": [m, k], "offs": leading, "bias": [*leading, n], "out": [m, n]}
@@ -401,7 +408,12 @@ def sizes_of(attributes, operands):
     """Those of moe_opt/_mixed.py that such a product is made for."""
     if "offs" not in operands:
         return SIZES.LAYER_SIZES
-    return [(tokens,) for tokens in (SIZES.EXPERT_TOKENS_OF_FP8 if attributes["format"] == "f8E4M3FN" else SIZES.EXPERT_TOKENS)]
+    form, group = attributes["format"], attributes["group_size"]
+    few, *more = SIZES.EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else SIZES.EXPERT_TOKENS
+    by_tiles = [(few,)]
+    if SIZES.is_by_tiles(form, operands["x"].dtype):
+        by_tiles = [(few, tiles) for tiles in SIZES.EXPERTS_BY_TILES if tiles != SIZES.ONE_ROUND or SIZES.has_loads(form, group)]
+    return [*by_tiles, *((tokens,) for tokens in more)]
 
 
 def sized(name, op, attributes, operands, results):

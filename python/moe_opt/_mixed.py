@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,6 +29,12 @@ EXPERT_TOKENS = (2, 12, 24, 36, 64, 96, 384)
 EXPERT_TOKENS_OF_FP8 = (*EXPERT_TOKENS, 1024)
 EXPERT_SIZES = (256, 4096, 2048)
 MOST_EXPERTS = 1024
+# Products of few tokens of each expert, four-bit weights and bf16 tokens: by the tiles of 128 rows that all experts with tokens have, of which an H200
+# works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: warps load the weights of one round,
+# all CTAs divide the last tiles of few rounds, and tiles are larger in many (docs/performance/mixed_experts.md).
+TILES, TILE_ROWS = 264, 128
+HALF_A_ROUND, ONE_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 256, 360, 7072
+EXPERTS_BY_TILES = {HALF_A_ROUND: (8, 2048, 4096), ONE_ROUND: (8, 4096, 2048), FEW_ROUNDS: (8, 5760, 4096), MANY_ROUNDS: (512, 4096, 2048)}
 
 # Tokens of each expert, on average, up to which each of these but the last is used: by the format of weights and the columns of a group, for bf16
 # tokens that experts are drawn for at random (docs/performance/mixed_python.md). Integers in groups of 64 were timed without zero points, those of 128
@@ -40,6 +47,11 @@ _EXPERT_LIMITS = {
     ("f8E4M3FN", 32): (7, 20, 50, 50, 112, 112, 384),
 }  # fmt: skip
 _OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])  # what was not timed
+# When which of EXPERTS_BY_TILES is used, as lib/Kernels/mixed_mm/Candidates.c has it.
+_FULL = 0.75  # of a round, from which warps load weights
+_IDLE_COLUMNS = 900  # of a round: what to divide the last tiles costs
+_SURE = 4  # rounds, of which more come out otherwise than on average
+_MANY = {("f4E2M1FN", 32): 4, ("ui4", 32): 8}  # rounds from which larger tiles are used; of others 16
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
 ROOM = {1: 132, 2: 66, 4: 30}
@@ -98,8 +110,34 @@ def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, co
     return min((size for size in candidates(tiles, tokens) if tiles[size]["columns"] <= columns), key=cost)
 
 
-def expert_tokens(tokens: int, experts: int, form: str, group: int, dtype: str) -> int:
-    """Which of EXPERT_TOKENS, or of EXPERT_TOKENS_OF_FP8, is used for so many tokens of all experts. form, group: of the weights; dtype: of the tokens."""
+def is_by_tiles(form: str, dtype: str) -> bool:
+    """Whether few tokens of experts have the products of EXPERTS_BY_TILES. form: of the weights; dtype: of the tokens."""
+    return dtype == "bf16" and form != "f8E4M3FN"
+
+
+def has_loads(form: str, group: int) -> bool:
+    """Whether such weights are sooner there where warps load them: others have no product for ONE_ROUND."""
+    return form == "ui4" or form == "i4" and group != 64
+
+
+def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, group: int) -> int:
+    """Which of EXPERTS_BY_TILES is used for so many tokens of all experts, a few of each, that are drawn at random."""
+    touched = experts * (1 - (1 - 1 / experts) ** tokens)
+    rounds = touched * -(-rows // TILE_ROWS) / TILES
+    if rounds <= 1:
+        return ONE_ROUND if rounds > _FULL and has_loads(form, group) else HALF_A_ROUND
+    if rounds > _MANY.get((form, group), 16):
+        return MANY_ROUNDS
+    idle = math.ceil(rounds) - rounds
+    return FEW_ROUNDS if rounds > _SURE or idle * columns > _IDLE_COLUMNS else HALF_A_ROUND
+
+
+def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str) -> tuple[int, ...]:
+    """Which product is used for so many tokens of all experts: one of EXPERT_TOKENS, or of EXPERT_TOKENS_OF_FP8, and for the fewest maybe one of
+    EXPERTS_BY_TILES. form, group: of the weights, (rows, columns) for each expert; dtype: of the tokens."""
     known = EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else EXPERT_TOKENS
     limits = _EXPERT_LIMITS.get((form, group), _OTHER_EXPERT_LIMITS) if dtype == "bf16" else _OTHER_EXPERT_LIMITS
-    return next((size for size, limit in zip(known, limits) if tokens <= limit * experts), known[-1])
+    found = next((size for size, limit in zip(known, limits) if tokens <= limit * experts), known[-1])
+    if found > known[0] or not is_by_tiles(form, dtype):
+        return (found,)
+    return found, expert_tiles(tokens, experts, rows, columns, form, group)

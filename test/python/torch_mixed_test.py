@@ -156,15 +156,30 @@ def test_each_product_of_a_layer(monkeypatch, asked, size):
             assert (asked[-1]["tokens"], asked[-1]["rows"]) == size
 
 
-@pytest.mark.parametrize("most", _mixed.EXPERT_TOKENS_OF_FP8)
-def test_each_product_of_experts(monkeypatch, asked, most):
-    monkeypatch.setattr(_mixed, "expert_tokens", lambda *_: most)
-    for form, group, dtype, biased in FORMS if most in _mixed.EXPERT_TOKENS else FORMS[-1:]:
+SIZES_OF_EXPERTS = [*((tokens,) for tokens in _mixed.EXPERT_TOKENS_OF_FP8), *((_mixed.EXPERT_TOKENS[0], tiles) for tiles in _mixed.EXPERTS_BY_TILES)]
+
+
+def has_product(size, form, group, dtype):
+    """Whether there is one for this size, of experts."""
+    if form == "f8E4M3FN":
+        return len(size) == 1
+    by_tiles = _mixed.is_by_tiles(form, {BF16: "bf16", F16: "f16"}[dtype])
+    if size[0] == _mixed.EXPERT_TOKENS[0]:
+        return (len(size) == 2) == by_tiles and (size[1:] != (_mixed.ONE_ROUND,) or _mixed.has_loads(form, group))
+    return size[0] in _mixed.EXPERT_TOKENS
+
+
+@pytest.mark.parametrize("size", SIZES_OF_EXPERTS)
+def test_each_product_of_experts(monkeypatch, asked, size):
+    monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: tuple(zip(("tokens", "tiles"), size)))
+    for form, group, dtype, biased in FORMS:
+        if not has_product(size, form, group, dtype):
+            continue
         weights, values = weights_of(form, group, dtype, E)
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
         x, offs = tokens(42, dtype, columns=COLUMNS), ends(5, 0, 37)
         assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias)), form
-        assert asked[-1]["tokens"] == most
+        assert (asked[-1]["tokens"], asked[-1].get("tiles")) == (*size, None)[:2]
 
 
 def tiles_of(form, group, dtype="bf16", scales="bf16"):
@@ -263,9 +278,13 @@ def test_fit(monkeypatch):
 def test_all_are_timed():
     """python/mixed_times.json knows every product of a layer, and no others: none takes no time, or less with more columns."""
     make_bundles = script("python/make_bundles.py")
+    for entry in _bundles.index():
+        if "us" in entry.get("tile", ()) and "_bias" not in entry["op"]:
+            timed = make_bundles.TIMES[make_bundles.kind_of(entry["bundle"])]["{tokens}x{rows}".format(**entry["attributes"])]
+            assert (entry["tile"]["rows"], entry["tile"]["us"]) == (timed["rows"], timed["us"]), f"{entry['bundle']} has another schedule than when it was timed"
     layers = [b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized) and not b.is_grouped()]
     assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in layers} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
-    for begin, often, work, more in (numbers for sizes in make_bundles.TIMES.values() for numbers in sizes.values()):
+    for begin, often, work, more in (timed["us"] for sizes in make_bundles.TIMES.values() for timed in sizes.values()):
         assert 2 < begin + often < 40 and 0 < work < 20 and 0 <= more < 4
     assert len(_mixed._OTHER_EXPERT_LIMITS) == len(_mixed.EXPERT_TOKENS) - 1
     for (form, _), limits in _mixed._EXPERT_LIMITS.items():
@@ -275,7 +294,7 @@ def test_all_are_timed():
 def test_sizes_of_experts():
     """On both sides of limits, by weights and tokens."""
     def sizes(counts, *kind):
-        return [_mixed.expert_tokens(m, 8, *kind) for m in counts]
+        return [_mixed.expert_size(m, 8, 4096, 2048, *kind)[0] for m in counts]
 
     assert sizes((0, 56, 57, 112, 113, 224, 225, 400, 401, 720, 721, 1 << 20), "i4", 32, "bf16") == [2, 2, 12, 12, 24, 24, 36, 36, 64, 64, 384, 384]
     for kind in (("i4", 64), ("i4", 128), ("ui4", 64)):
@@ -284,7 +303,25 @@ def test_sizes_of_experts():
     assert sizes((161, 400, 401, 896, 897, 3072, 3073), "f8E4M3FN", 32, "bf16") == [24, 24, 64, 64, 384, 384, 1024]
     for kind in (("i4", 64, "f16"), ("ui4", 32, "bf16"), ("f4E2M1FN", 32, "f16")):
         assert sizes((48, 49, 96, 97, 288, 289, 769), *kind) == [2, 12, 12, 24, 36, 64, 384], "not timed"
-    assert _mixed.expert_tokens(5, 0, "i4", 32, "bf16") == 384
+    assert _mixed.expert_size(5, 0, 4096, 2048, "i4", 32, "bf16") == (384,)
+
+
+def test_tiles_of_experts():
+    """Few tokens of each expert: on both sides of limits, by rounds of 264 tiles of 128 rows, and by the tiles that are idle in the last one."""
+    def tiles(tokens, rows, columns, form="i4", group=32, experts=1 << 20):  # of so many that each token has another
+        found = _mixed.expert_size(tokens, experts, rows, columns, form, group, "bf16")
+        assert found[0] == 2
+        return found[1]
+
+    half, one, few, many = _mixed.EXPERTS_BY_TILES
+    assert [tiles(198, rows, 4096) for rows in (1, 128)] == [half, half] and tiles(199, 128, 4096) == one and tiles(199, 128, 4096, group=64) == half
+    assert tiles(199, 128, 4096, "ui4", 64) == one and tiles(199, 128, 4096, "f4E2M1FN") == half
+    assert [tiles(m, 128, 2048) for m in (263, 265, 411, 413, 527, 530)] == [one, few, few, half, half, few], "900 columns of a round are idle"
+    assert [tiles(m, 128, 896) for m in (265, 1055, 1058)] == [half, half, few]
+    assert [tiles(m, 128, 896) for m in (4220, 4240)] == [few, many] and [tiles(m, 128, 896, "f4E2M1FN") for m in (1050, 1058)] == [half, many]
+    assert [tiles(m, 128, 896, "ui4") for m in (2110, 2118)] == [few, many]
+    assert tiles(8, 4096, 2048, experts=8) == half, "some of 8 experts have two of 8 tokens: 168 tiles"
+    assert _mixed.expert_size(8, 256, 4096, 2048, "i4", 32, "f16") == _mixed.expert_size(8, 256, 4096, 2048, "f8E4M3FN", 32, "bf16") == (2,)
 
 
 @pytest.mark.parametrize("left", ["some", "no tiles"])

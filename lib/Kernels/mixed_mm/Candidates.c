@@ -13,6 +13,8 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
+#include <math.h>
+
 /* ---- Tables ----
  *
  * Each table has a row for a class of products. A product has the schedules of the first row that
@@ -207,46 +209,50 @@ enum {
   NUMBERS_5 = 1 << 4,   /* five bytes of scales and zero points for 64 columns, or more */
   NUMBERS_7 = 1 << 5,   /* seven or more: room for fewer stages beside a table of many groups */
   FEW_GROUPS = 1 << 6,  /* a table of these leaves room for longer stages */
-  /* Of tiles of 128 rows, of which a multiprocessor has two at once. */
-  ONE_ROUND = 1 << 7,  /* or less */
-  FULL_ROUND = 1 << 8, /* most CTAs have one */
-  /* Tiles take long and are few rounds: who has none in the last one would wait for long. */
-  LONG_ROUNDS = 1 << 9,
-  FEW_ROUNDS = 1 << 10,
-  FEW_COLUMNS = 1 << 11, /* known, and fewer than LONG_COLUMNS */
-  ROW_POWERS = 1 << 12   /* integers that want scaled weights */
+  INTEGERS = 1 << 7,    /* with bf16 for all else */
+  /* Rounds of tiles of 128 rows, of which a multiprocessor has two at once. */
+  ONE_ROUND = 1 << 8,    /* or less */
+  FULL_ROUND = 1 << 9,   /* most of one, and no more */
+  MANY_ROUNDS = 1 << 10, /* so many that larger tiles are faster */
+  DIVIDED = 1 << 11,     /* so that all CTAs should divide the last tiles */
+  LOADED = 1 << 12,      /* warps load such weights sooner than the TMA, where they are one round */
+  ROW_POWERS = 1 << 13   /* integers that want scaled weights */
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
+#define SMALL_SHIFTS SMALL_PANELS, .stages = 4, .subnormal = 1
 #define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
 static const row_t EXPERTS[] = {
+    /* mixed_experts.md, "Few tokens, by rounds of tiles" */
+    {6,
+     INTEGERS | ONE_ROUND | FULL_ROUND | LOADED,
+     {{SMALL_PANELS, .stages = 6, .direct = 1, .subnormal = 1}, {SMALL_SHIFTS}}},
+    {6, INTEGERS | ONE_ROUND, {{SMALL_SHIFTS}, {SMALL_SHIFTS, .spread = 1}}},
+    {6,
+     INTEGERS | MANY_ROUNDS,
+     {{LARGE_PANELS, .subnormal = 1, .spread = 1}, {SMALL_SHIFTS, .spread = 1}}},
+    {6, INTEGERS | DIVIDED, {{SMALL_SHIFTS, .spread = 1}, {SMALL_SHIFTS}}},
+    {6, INTEGERS, {{SMALL_SHIFTS}, {SMALL_SHIFTS, .spread = 1}}},
+    {6,
+     USUAL_MXFP4 | ONE_ROUND | FULL_ROUND | LOADED,
+     {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_PANELS, .stages = 4}}},
+    {6,
+     USUAL_MXFP4 | ONE_ROUND,
+     {{SMALL_PANELS, .stages = 4}, {SMALL_PANELS, .stages = 4, .spread = 1}}},
+    {6, USUAL_MXFP4 | MANY_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
+    {6,
+     USUAL_MXFP4 | DIVIDED,
+     {{SMALL_PANELS, .stages = 4, .spread = 1}, {LARGE_PANELS, .spread = 1}}},
+    {6, USUAL_MXFP4, {{SMALL_PANELS, .stages = 4}, {LARGE_PANELS, .spread = 1}}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {6,
-     USUAL_I4_32 | ONE_ROUND | FULL_ROUND,
-     {{SMALL_PANELS, .stages = 6, .direct = 1, .subnormal = 1}, {SMALL_PANELS, .stages = 4}}},
-    /* mixed_experts.md, "MXFP4, fewer instructions" */
-    {6,
-     USUAL_MXFP4 | ONE_ROUND | FULL_ROUND | FEW_COLUMNS,
-     {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_PANELS, .stages = 4}}},
-    /* mixed_experts.md, "Schedules by tokens" */
     {6, ONE_ROUND, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
-    {6, USUAL_MXFP4 | LONG_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
-    {6,
-     USUAL_I4_32 | LONG_ROUNDS,
-     {{SMALL_PANELS, .stages = 4, .spread = 1}, {SMALL_PANELS, .stages = 4}}},
-    /* mixed_experts.md, "Few tokens, fewer instructions" */
-    {6, USUAL_MXFP4 | FEW_ROUNDS, {{SMALL_PANELS, .stages = 4}, {LARGE_PANELS}}},
-    /* mixed_experts.md, "MXFP4, fewer instructions" */
-    {6, USUAL_MXFP4, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
-    /* mixed_experts.md, "Schedules by tokens" */
     {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
-    {6, USUAL_I4_32, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
@@ -277,26 +283,43 @@ static const row_t EXPERTS[] = {
 };
 
 #define MOST_FEW_GROUPS 512
-/* With 4096 to divide the last tiles of i4 weights costs more than it gains; with fewer warps load
- * those of MXFP4. */
-#define LONG_COLUMNS 7168
-#define MOST_LONG_ROUNDS 16
-#define MOST_FEW_ROUNDS 4
+#define FULL 0.75        /* of a round */
+#define IDLE_COLUMNS 900 /* of a round: what to divide the last tiles costs */
+#define FEW_ROUNDS 4     /* more come out otherwise than on average */
+#define LOADED_COLUMNS 2048
+
+/* The rounds that larger tiles need, by the instructions that weights need. */
+static double many_rounds(const moe__mixed_product_t *p) {
+  return p->is_e2m1 ? 4 : p->numbers > 1 ? 8 : 16;
+}
+
+/* By the experts that have tokens, on average: where sizes are not known they are many. */
+static unsigned of_rounds(const moe__mixed_product_t *p) {
+  if (p->rows < 0 || p->touched < 0)
+    return MANY_ROUNDS;
+  double tiles = p->touched * (double)moe__mixed_quotient_up(p->rows, 128);
+  double rounds = tiles / (2 * MOE__MULTIPROCESSORS), idle = ceil(rounds) - rounds;
+  if (rounds <= 1)
+    return ONE_ROUND | bit_if(rounds > FULL, FULL_ROUND);
+  return bit_if(rounds > many_rounds(p), MANY_ROUNDS) |
+         bit_if(rounds > FEW_ROUNDS || idle * (double)p->columns > IDLE_COLUMNS, DIVIDED);
+}
+
+/* Where they were timed: MXFP4 with few columns, i4 weights in groups of 64 not. */
+static bool is_loaded(const moe__mixed_product_t *p) {
+  return p->is_e2m1 ? p->columns >= 0 && p->columns <= LOADED_COLUMNS
+                    : p->group != 64 || p->has_zeros;
+}
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
-  int64_t round = 2 * MOE__MULTIPROCESSORS;
-  int64_t tiles = p->rows < 0 ? INT64_MAX : p->touched * p->rows / 128;
   return candidates_of(
       EXPERTS, p->tokens,
-      bit_if(p->is_e2m1, E2M1) | bit_if(p->is_usual_32, USUAL_I4_32) |
-          bit_if(p->is_usual_mxfp4, USUAL_MXFP4) |
+      of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->is_usual_32, USUAL_I4_32) |
+          bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
+          bit_if(is_loaded(p), LOADED) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
-          bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS) | bit_if(tiles <= round, ONE_ROUND) |
-          bit_if(tiles > round / 2, FULL_ROUND) |
-          bit_if(tiles <= MOST_FEW_ROUNDS * round, FEW_ROUNDS) |
-          bit_if(p->columns >= 0 && p->columns < LONG_COLUMNS, FEW_COLUMNS) |
-          bit_if(tiles <= MOST_LONG_ROUNDS * round && p->columns >= LONG_COLUMNS, LONG_ROUNDS));
+          bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS));
 }
 
 /* ---- FP8 weights ----
@@ -401,6 +424,14 @@ static int class_of_numbers(MlirOperation op) {
   return class;
 }
 
+/* Experts that have tokens, on average, where those of each token are drawn at random; -1: sizes
+ * are not known. */
+static double touched_of(int64_t tokens, int64_t experts) {
+  if (tokens < 0 || experts <= 0)
+    return -1;
+  return (double)experts * (1 - pow(1 - 1 / (double)experts, (double)tokens));
+}
+
 static moe__mixed_product_t product_of(MlirOperation op) {
   MlirType scales = moe__tensor_type(op, MOE__SCALES), x = moe__tensor_type(op, MOE__X);
   MlirType scale = moe__element_type(op, MOE__SCALES), out = moe__element_type(op, MOE__OUT);
@@ -411,8 +442,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
   bool has_bias = !mlirValueIsNull(moe__operand(op, MOE__BIAS));
   bool has_zeros = !mlirValueIsNull(moe__operand(op, MOE__ZEROS));
   bool is_f32 = mlirTypeIsAF32(out);
-  bool is_bf16 =
-      mlirTypeIsABF16(moe__element_type(op, MOE__X)) && mlirTypeIsABF16(out) && !has_bias;
+  bool is_bf16 = mlirTypeIsABF16(moe__element_type(op, MOE__X)) && mlirTypeIsABF16(out);
   bool is_bf16_i4 = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_I4 && !has_zeros;
   bool is_ui4_zeros = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_UI4 && has_zeros;
   return (moe__mixed_product_t){
@@ -420,7 +450,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .rows = moe__static_dimension(scales, rank - 2),
       .columns = moe__static_dimension(x, 1),
       .experts = experts,
-      .touched = tokens < experts ? tokens : experts,
+      .touched = touched_of(tokens, experts),
       .group = group,
       .numbers = class_of_numbers(op),
       .has_experts = rank == 3,
@@ -431,6 +461,8 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .is_fp8 = moe__has_fp8_weights(op),
       .is_e2m1 = format == MOE__WEIGHT_E2M1,
       .is_bf16_i4 = is_bf16_i4,
+      .is_bf16_integer = is_bf16 && mlirTypeIsABF16(scale) && format != MOE__WEIGHT_E2M1 &&
+                         format != MOE__WEIGHT_E4M3,
       .is_usual_64 = group == 64 && (is_bf16_i4 || is_ui4_zeros),
       .is_usual_32 = group == 32 && is_bf16_i4,
       .is_usual_mxfp4 = group == 32 && is_bf16 && format == MOE__WEIGHT_E2M1 &&

@@ -31,13 +31,14 @@ typedef struct moe__mixed_product_t {
   int64_t tokens;        /* with experts those of each, on average */
   int64_t rows, columns; /* of the weights */
   int64_t experts;       /* 1 without */
-  int64_t touched;       /* experts that can have tokens, where both are known */
+  double touched;        /* experts that have tokens, on average */
   int group;             /* columns that share a scale; 0: all */
   int numbers;           /* class of bytes of scales and zero points */
   bool has_experts, has_bias, has_zeros, has_f32_results;
   bool has_scales_of_rows; /* they lie by rows */
   bool is_fp8, is_e2m1;    /* weights */
-  bool is_bf16_i4; /* i4 weights; tokens, results and scales in bf16; no bias and zero points */
+  bool is_bf16_i4;         /* i4 weights without zero points; tokens, results and scales in bf16 */
+  bool is_bf16_integer;    /* all integers of such types */
   /* The types with which schedules of a few cases have run on a GPU: those, or such ui4 weights
    * with zero points, in groups of 64; those in groups of 32; or such MXFP4. */
   bool is_usual_64, is_usual_32, is_usual_mxfp4;

@@ -311,6 +311,12 @@ def _layer_attributes(op, attributes, kinds, results, tokens, rows, columns):
     return tuple(zip(("tokens", "rows"), size))
 
 
+@functools.lru_cache(maxsize=4096)
+def _expert_attributes(*sizes_and_kind):
+    """The same of experts."""
+    return tuple(zip(("tokens", "tiles"), _mixed.expert_size(*sizes_and_kind)))
+
+
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=False):
     operands = tuple(tensor for tensor in (w, scales, zeros, x.contiguous(), offs, bias) if tensor is not None)
     if x.shape[0] == 0 or scales.shape[-2] == 0:
@@ -320,7 +326,7 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=Fals
     if offs is None:
         attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
     else:
-        attributes += (("tokens", _mixed.expert_tokens(x.shape[0], offs.shape[0], format, group_size, _NAMES[x.dtype])),)
+        attributes += _expert_attributes(x.shape[0], offs.shape[0], scales.shape[-2], x.shape[1], format, group_size, _NAMES[x.dtype])
     return function(op, "call", attributes, kinds, results, overlap=constant)(*operands)
 
 
