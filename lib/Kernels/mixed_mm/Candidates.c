@@ -216,13 +216,16 @@ enum {
   MANY_ROUNDS = 1 << 10, /* so many that larger tiles are faster */
   DIVIDED = 1 << 11,     /* so that all CTAs should divide the last tiles */
   LOADED = 1 << 12,      /* warps load such weights sooner than the TMA, where they are one round */
-  ROW_POWERS = 1 << 13   /* integers that want scaled weights */
+  LONG_STAGES = 1 << 13, /* there are registers for those of 32 tokens */
+  ROW_POWERS = 1 << 14   /* integers that want scaled weights */
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
 #define SMALL_SHIFTS SMALL_PANELS, .stages = 4, .subnormal = 1
 #define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
+#define TILE_SHIFTS(n, w, d, s)                                                                    \
+  { MOE__TILE(n, w, d, s), .subnormal = 1 }
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
@@ -256,7 +259,9 @@ static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE(16, 4, 128, 8)}},
+    {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE_SHIFTS(16, 4, 256, 4)}},
+    /* mixed_experts.md, "Integers with fewer shifts" */
+    {12, INTEGERS, {TILE(16, 4, 128, 9), TILE_SHIFTS(16, 4, 256, 4)}},
     /* mixed_experts.md, "Few tokens, fewer instructions" */
     {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16, MOE__LONG_SUMS, .spread = 1}, {PANELS_16}}},
     /* mixed_experts.md, "Schedules by tokens" */
@@ -273,6 +278,12 @@ static const row_t EXPERTS[] = {
     {64, SCALED_E2M1, {LONG(64, 4, 256, 3), LONG(96, 3, 256, 2)}},
     {96, SCALED_E2M1, {LONG(96, 3, 256, 2), LONG(64, 4, 256, 3)}},
     {ALL, SCALED_E2M1, {LONG_BEHIND(128, 4, 0), LONG(128, 3, 128, 4)}},
+    /* mixed_experts.md, "Integers with fewer shifts" */
+    {24, INTEGERS | LONG_STAGES, {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 256, 3)}},
+    {24, INTEGERS, {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 128, 7)}},
+    {36, INTEGERS, {TILE(48, 3, 128, 7), TILE_SHIFTS(48, 3, 128, 7)}},
+    {48, INTEGERS, {{MOE__TILE(56, 2, 128, 8), .in_flight = 2}, TILE_SHIFTS(48, 3, 128, 7)}},
+    {72, INTEGERS, {PARTS(80, 3), {MOE__TILE(80, 2, 256, 3), .token_parts = 2, .subnormal = 1}}},
     /* mixed_many_tokens.md, "Many tokens, in parts" */
     {24, ANY, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
     {36, ANY, {TILE(48, 3, 128, 7), TILE(32, 2, 128, 10)}},
@@ -316,7 +327,7 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
       EXPERTS, p->tokens,
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->is_usual_32, USUAL_I4_32) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
-          bit_if(is_loaded(p), LOADED) |
+          bit_if(is_loaded(p), LOADED) | bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
           bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS));
@@ -461,7 +472,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .is_fp8 = moe__has_fp8_weights(op),
       .is_e2m1 = format == MOE__WEIGHT_E2M1,
       .is_bf16_i4 = is_bf16_i4,
-      .is_bf16_integer = is_bf16 && mlirTypeIsABF16(scale) && format != MOE__WEIGHT_E2M1 &&
+      .is_bf16_integer = is_bf16 && group && mlirTypeIsABF16(scale) && format != MOE__WEIGHT_E2M1 &&
                          format != MOE__WEIGHT_E4M3,
       .is_usual_64 = group == 64 && (is_bf16_i4 || is_ui4_zeros),
       .is_usual_32 = group == 32 && is_bf16_i4,

@@ -190,15 +190,13 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
   return boxes;
 }
 
-#define UNROLLED_DEPTH 128 /* columns of such k-tiles */
-
 /* Whether threads that load may have no registers for a loop that LLVM unrolls, because it knows
- * the count. Some schedules have none for eight to ten k-tiles: fewer take less, and more are not
- * unrolled. */
+ * the count. Some schedules have none for eight to ten k-tiles of 128 columns, and those with fewer
+ * shifts for five to ten of 256: fewer take less, and more are not unrolled. */
 static bool unrolls_too_much(const moe__mixed_mm_t *s) {
-  int64_t columns = s->depth.size;
-  return s->layout.divides && s->schedule.depth == UNROLLED_DEPTH && columns > 7 * UNROLLED_DEPTH &&
-         columns <= 10 * UNROLLED_DEPTH;
+  int64_t depth = s->schedule.depth, columns = s->depth.size;
+  int64_t least = depth == 128 ? 8 : depth == 256 && s->schedule.subnormal ? 5 : INT64_MAX / depth;
+  return s->layout.divides && columns > (least - 1) * depth && columns <= 10 * depth;
 }
 
 /* Whether the count of k-tiles is not known. LLVM would join the condition of the loop over them
