@@ -327,13 +327,19 @@ TIMES = json.loads((pathlib.Path(__file__).resolve().parent / "mixed_times.json"
 
 
 def kind_of(name):
-    """What products of a layer have in common that take as long as one another, of the name of one: i4-64-bf16, say. A bias takes no time."""
+    """What products of a layer have in common that take as long as one another, of the name of one: i4-64-bf16, say. A bias takes no time; where a
+    product with one has another tile it has the times of the one without all the same."""
     return re.fullmatch(r"mixed_mm(?:_zeros)?(?:_bias)?-(.*)-\d+x\d+", name)[1]
 
 
 def schedule_of(source):
     """The attribute of its product of weights."""
     return re.search(r'"scaled_grouped_mm\.mixed_mm\w*"\([^\n]*?(schedule = {[^}]*})', source)[1]
+
+
+def timed_tile(tile):
+    """What of a tile its times depend on."""
+    return {name: tile[name] for name in ("tokens", "rows", "ctas", "divided", "f16")}
 
 
 class Sized(Bundle):
@@ -352,14 +358,14 @@ class Sized(Bundle):
         sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
         if fields["split"] not in SIZES.ROOM:
             raise RuntimeError(f"{self.name}: clusters of {fields['split']} CTAs: moe_opt/_mixed.py does not say how many there are at once")
-        rows = 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"]
-        timed = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
-        if timed and timed["rows"] != rows and "_bias" not in self.op:
-            print(f"{self.name}: tiles have {rows} rows, and {timed['rows']} when it was timed: bench/mixed_sizes.py times it again", file=sys.stderr)
-        return entry | {"tile": {
-            "tokens": fields["tile_n"], "rows": rows, "ctas": fields["split"],
+        tile = {
+            "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],
             "divided": fields["spread"], "f16": int("quantize_f16" in source), "columns": sizes["x.1"]["min"],
-        } | ({"us": timed["us"]} if timed else {})}  # fmt: skip
+        }  # fmt: skip
+        timed = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
+        if timed and timed["tile"] != timed_tile(tile):
+            print(f"{self.name}: its tile is {timed_tile(tile)}; its times are of {timed['tile']}", file=sys.stderr)
+        return entry | {"tile": tile | ({"us": timed["us"]} if timed else {})}
 
     def shapes(self, sizes, experts=SIZES.EXPERT_SIZES[0]):
         """Of all tensors with these sizes, by name."""

@@ -277,7 +277,8 @@ static bool read_map(moe__record_t *record, MlirAttribute attribute, moe__tensor
   out->fill = (moe__map_fill_t)fill;
   return READ_EXACTLY(record, entry_of(attribute, "strides"), out->rank - 1, out->strides,
                       read_expression) &&
-         READ_EXACTLY(record, entry_of(attribute, "box"), out->rank, out->box, read_expression);
+         READ_EXACTLY(record, entry_of(attribute, "box"), out->rank, out->box, read_expression) &&
+         out->box[0]->kind == MOE__EXPRESSION_CONSTANT;
 }
 
 static bool read_parameter(moe__record_t *record, MlirAttribute attribute, void *out) {

@@ -29,8 +29,8 @@ EXPERT_TOKENS = (2, 12, 24, 36, 64, 96, 384)
 EXPERT_TOKENS_OF_FP8 = (*EXPERT_TOKENS, 1024)
 EXPERT_SIZES = (256, 4096, 2048)
 MOST_EXPERTS = 1024
-# Products of few tokens of each expert, four-bit weights and bf16 tokens: by the tiles of 128 rows that all experts with tokens have, of which an H200
-# works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: warps load the weights of one round,
+# Products of few tokens of each expert, four-bit weights and bf16 tokens: by the tiles of 128 rows that all experts with tokens have, about, of which an
+# H200 works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: warps load the weights of one round,
 # all CTAs divide the last tiles of few rounds, and tiles are larger in many (docs/performance/mixed_experts.md).
 TILES, TILE_ROWS = 264, 128
 HALF_A_ROUND, ONE_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 256, 360, 7072
@@ -47,7 +47,7 @@ _EXPERT_LIMITS = {
     ("f8E4M3FN", 32): (7, 20, 50, 50, 112, 112, 384),
 }  # fmt: skip
 _OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])  # what was not timed
-# When which of EXPERTS_BY_TILES is used, as lib/Kernels/mixed_mm/Candidates.c has it.
+# When which of EXPERTS_BY_TILES is used, as lib/Kernels/mixed_mm/Candidates.c has it, but for MXFP4 with few columns.
 _FULL = 0.75  # of a round, from which warps load weights
 _IDLE_COLUMNS = 900  # of a round: what to divide the last tiles costs
 _SURE = 4  # rounds, of which more come out otherwise than on average

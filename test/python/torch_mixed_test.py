@@ -281,7 +281,7 @@ def test_all_are_timed():
     for entry in _bundles.index():
         if "us" in entry.get("tile", ()) and "_bias" not in entry["op"]:
             timed = make_bundles.TIMES[make_bundles.kind_of(entry["bundle"])]["{tokens}x{rows}".format(**entry["attributes"])]
-            assert (entry["tile"]["rows"], entry["tile"]["us"]) == (timed["rows"], timed["us"]), f"{entry['bundle']} has another schedule than when it was timed"
+            assert (make_bundles.timed_tile(entry["tile"]), entry["tile"]["us"]) == (timed["tile"], timed["us"]), f"{entry['bundle']} has another schedule than when it was timed"
     layers = [b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized) and not b.is_grouped()]
     assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in layers} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
     for begin, often, work, more in (timed["us"] for sizes in make_bundles.TIMES.values() for timed in sizes.values()):

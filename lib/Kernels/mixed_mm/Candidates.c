@@ -216,7 +216,7 @@ enum {
   MANY_ROUNDS = 1 << 10, /* so many that larger tiles are faster */
   DIVIDED = 1 << 11,     /* so that all CTAs should divide the last tiles */
   LOADED = 1 << 12,      /* warps load such weights sooner than the TMA, where they are one round */
-  LONG_STAGES = 1 << 13, /* there are registers for those of 32 tokens */
+  LONG_STAGES = 1 << 13, /* of 32 tokens there are registers for them: no zero points */
   ROW_POWERS = 1 << 14   /* integers that want scaled weights */
 };
 
@@ -261,7 +261,7 @@ static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Schedules by tokens" */
     {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE_SHIFTS(16, 4, 256, 4)}},
     /* mixed_experts.md, "Integers with fewer shifts" */
-    {12, INTEGERS, {TILE(16, 4, 128, 9), TILE_SHIFTS(16, 4, 256, 4)}},
+    {12, INTEGERS, {TILE(16, 4, 128, 9), TILE_SHIFTS(16, 4, 256, 4), SPLIT(16, 256, 7, 4)}},
     /* mixed_experts.md, "Few tokens, fewer instructions" */
     {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16, MOE__LONG_SUMS, .spread = 1}, {PANELS_16}}},
     /* mixed_experts.md, "Schedules by tokens" */
@@ -279,8 +279,10 @@ static const row_t EXPERTS[] = {
     {96, SCALED_E2M1, {LONG(96, 3, 256, 2), LONG(64, 4, 256, 3)}},
     {ALL, SCALED_E2M1, {LONG_BEHIND(128, 4, 0), LONG(128, 3, 128, 4)}},
     /* mixed_experts.md, "Integers with fewer shifts" */
-    {24, INTEGERS | LONG_STAGES, {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 256, 3)}},
-    {24, INTEGERS, {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 128, 7)}},
+    {24,
+     INTEGERS | LONG_STAGES,
+     {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 256, 3), SPLIT(32, 128, 10, 4)}},
+    {24, INTEGERS, {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 128, 7), SPLIT(32, 128, 10, 4)}},
     {36, INTEGERS, {TILE(48, 3, 128, 7), TILE_SHIFTS(48, 3, 128, 7)}},
     {48, INTEGERS, {{MOE__TILE(56, 2, 128, 8), .in_flight = 2}, TILE_SHIFTS(48, 3, 128, 7)}},
     {72, INTEGERS, {PARTS(80, 3), {MOE__TILE(80, 2, 256, 3), .token_parts = 2, .subnormal = 1}}},
@@ -304,9 +306,9 @@ static double many_rounds(const moe__mixed_product_t *p) {
   return p->is_e2m1 ? 4 : p->numbers > 1 ? 8 : 16;
 }
 
-/* By the experts that have tokens, on average: where sizes are not known they are many. */
+/* By the experts that have tokens, on average: where the rows are not known they are many. */
 static unsigned of_rounds(const moe__mixed_product_t *p) {
-  if (p->rows < 0 || p->touched < 0)
+  if (p->rows < 0)
     return MANY_ROUNDS;
   double tiles = p->touched * (double)moe__mixed_quotient_up(p->rows, 128);
   double rounds = tiles / (2 * MOE__MULTIPROCESSORS), idle = ceil(rounds) - rounds;
@@ -316,7 +318,7 @@ static unsigned of_rounds(const moe__mixed_product_t *p) {
          bit_if(rounds > FEW_ROUNDS || idle * (double)p->columns > IDLE_COLUMNS, DIVIDED);
 }
 
-/* Where they were timed: MXFP4 with few columns, i4 weights in groups of 64 not. */
+/* Where it was timed: MXFP4 with few columns, integers in groups of 64 with zero points alone. */
 static bool is_loaded(const moe__mixed_product_t *p) {
   return p->is_e2m1 ? p->columns >= 0 && p->columns <= LOADED_COLUMNS
                     : p->group != 64 || p->has_zeros;
@@ -435,11 +437,8 @@ static int class_of_numbers(MlirOperation op) {
   return class;
 }
 
-/* Experts that have tokens, on average, where those of each token are drawn at random; -1: sizes
- * are not known. */
+/* Experts that have tokens, on average, where those of each token are drawn at random. */
 static double touched_of(int64_t tokens, int64_t experts) {
-  if (tokens < 0 || experts <= 0)
-    return -1;
   return (double)experts * (1 - pow(1 - 1 / (double)experts, (double)tokens));
 }
 

@@ -100,8 +100,8 @@ bool moe__mixed_has_kernel(MlirOperation op);
 /* Adds the kernel's parameters and what a launcher must check. */
 void moe__mixed_add_parameters(moe__mixed_mm_t *s, MlirOperation op);
 
-/* Tokens that are loaded at once: of the narrowest tile, or those that the CTAs of a cluster
- * divide. */
+/* The most tokens that are loaded at once: of the narrowest tile, or those that the CTAs of a
+ * cluster divide. */
 int moe__mixed_box_tokens(const moe__mixed_mm_t *s);
 
 /* ---- Tiles.c ---- */
