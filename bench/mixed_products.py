@@ -200,11 +200,12 @@ def forms():
     yield "experts-mxfp4-panels-scaled", MXFP4 | {"experts": True, "schedule": f"tile_n = 16, panels = 16, depth = 256, stages = 4, spread = 1, {SCALED_PANELS}"}
     yield "experts-mxfp4-panels-direct", MXFP4 | {"experts": True, "schedule": f"tile_n = 8, panels = 8, direct = 1, depth = 256, stages = 5, {SCALED_PANELS}"}
     # Few tokens of experts, by rounds of tiles: of one and of few, of which all CTAs divide the last tiles, and of many; with and without weights that warps load.
-    small = "tile_n = 8, panels = 8, ctas_per_sm = 2, depth = 256, stages = 4"
+    tile = "tile_n = 8, panels = 8, ctas_per_sm = 2, depth = 256"
+    small = f"{tile}, stages = 4"
     yield "experts-i4-64-small", {"experts": True, "schedule": f"{small}, subnormal = 1"}
     yield "experts-zeros-32-bias-divided", ZEROS | {"group": 32, "bias": True, "experts": True, "schedule": f"{small}, subnormal = 1, spread = 1"}
     yield "experts-i4-128-large", {"group": 128, "experts": True, "schedule": "tile_n = 8, panels = 16, depth = 256, stages = 5, subnormal = 1, spread = 1"}
-    yield "experts-zeros-128-direct", ZEROS | {"group": 128, "experts": True, "schedule": "tile_n = 8, panels = 8, ctas_per_sm = 2, depth = 256, stages = 6, direct = 1, subnormal = 1"}
+    yield "experts-zeros-128-direct", ZEROS | {"group": 128, "experts": True, "schedule": f"{tile}, stages = 6, direct = 1, subnormal = 1"}
     yield "experts-mxfp4-bias-divided", MXFP4 | {"bias": True, "experts": True, "schedule": f"{small}, spread = 1"}
     # Integers times scales in f16, with a scale for each token.
     yield "i4-32-scaled", SCALED | {"schedule": "tile_n = 256, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 3"}

@@ -145,7 +145,7 @@ def fit_all(folder, source, target):
         left_out = cells[::HELD_OUT]
         rest = losses(entries, fitted(entries, [cell for i, cell in enumerate(cells) if i % HELD_OUT]), left_out)
         numbers = fitted(entries, cells)
-        found[kind] = {size: {"tile": make_bundles.timed_tile(entries[tuple(map(int, size.split("x")))]["tile"]), "us": four} for size, four in numbers.items()}
+        found[kind] = {name_of(size): {"tile": make_bundles.timed_tile(entry["tile"]), "us": numbers[name_of(size)]} for size, entry in entries.items()}
         for what, lost in (("all", losses(entries, numbers, cells)), ("left out", rest)):
             mean = math.exp(sum(map(math.log, lost)) / len(lost))
             print(f"{kind}, {what}: {len(lost)} sizes, mean {mean:.4f}, most {max(lost):.3f}, {sum(loss > 1.05 for loss in lost)} above 1.05")

@@ -414,12 +414,7 @@ def sizes_of(attributes, operands):
     """Those of moe_opt/_mixed.py that such a product is made for."""
     if "offs" not in operands:
         return SIZES.LAYER_SIZES
-    form, group = attributes["format"], attributes["group_size"]
-    few, *more = SIZES.EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else SIZES.EXPERT_TOKENS
-    by_tiles = [(few,)]
-    if SIZES.is_by_tiles(form, operands["x"].dtype):
-        by_tiles = [(few, tiles) for tiles in SIZES.EXPERTS_BY_TILES if tiles != SIZES.ONE_ROUND or SIZES.has_loads(form, group)]
-    return [*by_tiles, *((tokens,) for tokens in more)]
+    return SIZES.expert_sizes(attributes["format"], attributes["group_size"], operands["x"].dtype)
 
 
 def sized(name, op, attributes, operands, results):

@@ -110,14 +110,19 @@ def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, co
     return min((size for size in candidates(tiles, tokens) if tiles[size]["columns"] <= columns), key=cost)
 
 
-def is_by_tiles(form: str, dtype: str) -> bool:
-    """Whether few tokens of experts have the products of EXPERTS_BY_TILES. form: of the weights; dtype: of the tokens."""
-    return dtype == "bf16" and form != "f8E4M3FN"
-
-
 def has_loads(form: str, group: int) -> bool:
     """Whether such weights are sooner there where warps load them: others have no product for ONE_ROUND."""
     return form == "ui4" or form == "i4" and group != 64
+
+
+def expert_sizes(form: str, group: int, dtype: str) -> list[tuple[int, ...]]:
+    """What the products of experts are compiled for, the fewest tokens first: (tokens of each,), or (tokens of each, one of EXPERTS_BY_TILES). form,
+    group: of the weights; dtype: of the tokens."""
+    few, *more = EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else EXPERT_TOKENS
+    by_tiles: list[tuple[int, ...]] = [(few,)]
+    if dtype == "bf16" and form != "f8E4M3FN":
+        by_tiles = [(few, tiles) for tiles in EXPERTS_BY_TILES if tiles != ONE_ROUND or has_loads(form, group)]
+    return [*by_tiles, *((tokens,) for tokens in more)]
 
 
 def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, group: int) -> int:
@@ -133,11 +138,10 @@ def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, 
 
 
 def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str) -> tuple[int, ...]:
-    """Which product is used for so many tokens of all experts: one of EXPERT_TOKENS, or of EXPERT_TOKENS_OF_FP8, and for the fewest maybe one of
-    EXPERTS_BY_TILES. form, group: of the weights, (rows, columns) for each expert; dtype: of the tokens."""
-    known = EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else EXPERT_TOKENS
+    """Which of expert_sizes is used for so many tokens of all experts. form, group: of the weights, (rows, columns) for each expert; dtype: of the
+    tokens."""
+    sizes = expert_sizes(form, group, dtype)
     limits = _EXPERT_LIMITS.get((form, group), _OTHER_EXPERT_LIMITS) if dtype == "bf16" else _OTHER_EXPERT_LIMITS
+    known = list(dict.fromkeys(size[0] for size in sizes))
     found = next((size for size, limit in zip(known, limits) if tokens <= limit * experts), known[-1])
-    if found > known[0] or not is_by_tiles(form, dtype):
-        return (found,)
-    return found, expert_tiles(tokens, experts, rows, columns, form, group)
+    return (found,) if (found,) in sizes else (found, expert_tiles(tokens, experts, rows, columns, form, group))

@@ -141,43 +141,41 @@ static void test_status(void **state) {
   moe_rt_call_destroy(call);
 }
 
+/* Loads the fixture's manifest with a value at a place of it; both are given away. */
+static void load_damaged(fixture_t *fixture, json_t *at, json_t *value) {
+  json_t *manifest = fixture_manifest(inputs);
+  json_damage(manifest, at, value);
+  moe_rt_program_destroy(fixture->program);
+  fixture_load(fixture, manifest);
+  json_decref(value);
+  json_decref(at);
+  json_decref(manifest);
+}
+
 /* What launches before a programmatic one use is pending there: but for arguments, and the status
  * word. */
 static void test_pending(void **state) {
   fixture_t *fixture = *state;
-  json_t *manifest = fixture_manifest(inputs);
-  json_t *path = json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "parameters");
   static const char *const names[] = {"w", "report", "amax", "s"};
   json_t *parameters = json_array();
   for (int i = 0; i < 4; i++)
     json_array_append_new(parameters,
                           json_pack("{s:s,s:s}", "kind", "pointer", "tensor", names[i]));
-  json_damage(manifest, path, parameters);
-  moe_rt_program_destroy(fixture->program);
-  fixture_load(fixture, manifest);
+  load_damaged(fixture, json_pack("[s,i,s,i,s]", "functions", 0, "launches", 0, "parameters"),
+               parameters);
   expect_launches(fixture, 2);
   assert_string_equal(fixture->fake.launches[0].pending, "");
   assert_string_equal(fixture->fake.launches[1].pending, "s");
-  json_decref(parameters);
-  json_decref(path);
-  json_decref(manifest);
 }
 
 /* A launch is ordinary where all before it are left out: what it would overlap is the caller's. */
 static void test_programmatic_without_predecessor(void **state) {
   fixture_t *fixture = *state;
-  json_t *manifest = fixture_manifest(inputs);
-  json_t *path = json_pack("[s,i,s,i,s,i]", "functions", 0, "launches", 0, "grid", 0);
-  json_t *zero = json_integer(0);
-  json_damage(manifest, path, zero);
-  moe_rt_program_destroy(fixture->program);
-  fixture_load(fixture, manifest);
+  load_damaged(fixture, json_pack("[s,i,s,i,s,i]", "functions", 0, "launches", 0, "grid", 0),
+               json_integer(0));
   expect_launches(fixture, 1);
   assert_string_equal(fixture->fake.launches[0].kernel, "quantize");
   assert_false(fixture->fake.launches[0].programmatic);
-  json_decref(zero);
-  json_decref(path);
-  json_decref(manifest);
 }
 
 /* The first launch may start early, too: then all is pending but what is constant and the status
@@ -246,15 +244,10 @@ static void test_maps(void **state) {
 
 /* Puts a size of the box of w's map, which is 96 x 416, in the manifest. */
 static void set_box(fixture_t *fixture, json_t *size) {
-  json_t *manifest = fixture_manifest(inputs);
-  json_t *at =
-      json_pack("[s,i,s,i,s,i,s,i]", "functions", 0, "launches", 1, "parameters", 0, "box", 1);
-  json_damage(manifest, at, size);
-  moe_rt_program_destroy(fixture->program);
-  fixture_load(fixture, manifest);
-  json_decref(size);
-  json_decref(at);
-  json_decref(manifest);
+  load_damaged(
+      fixture,
+      json_pack("[s,i,s,i,s,i,s,i]", "functions", 0, "launches", 1, "parameters", 0, "box", 1),
+      size);
 }
 
 static void test_box_of_shape(void **state) {
@@ -504,19 +497,12 @@ static void test_bad_launches(void **state) {
 /* A scalar that fits its type in the manifest and not with these shapes. */
 static void test_scalar_overflow(void **state) {
   fixture_t *fixture = *state;
-  json_t *manifest = fixture_manifest(inputs);
-  json_t *path =
-      json_pack("[s,i,s,i,s,i,s]", "functions", 0, "launches", 1, "parameters", 3, "type");
-  json_t *type = json_string("i32");
-  json_damage(manifest, path, type);
-  moe_rt_program_destroy(fixture->program);
-  fixture_load(fixture, manifest);
+  load_damaged(fixture,
+               json_pack("[s,i,s,i,s,i,s]", "functions", 0, "launches", 1, "parameters", 3, "type"),
+               json_string("i32"));
   expect_launches(fixture, 2);
   fixture_set_tensors(fixture, FIXTURE_BASE, 64, 16384, 8192);
   expect_failure(fixture, MOE_RT_INVALID_ARGUMENT, "parameter 3: 8589934592 does not fit i32");
-  json_decref(type);
-  json_decref(path);
-  json_decref(manifest);
 }
 
 /* ---- Launching ---- */

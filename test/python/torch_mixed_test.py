@@ -159,21 +159,11 @@ def test_each_product_of_a_layer(monkeypatch, asked, size):
 SIZES_OF_EXPERTS = [*((tokens,) for tokens in _mixed.EXPERT_TOKENS_OF_FP8), *((_mixed.EXPERT_TOKENS[0], tiles) for tiles in _mixed.EXPERTS_BY_TILES)]
 
 
-def has_product(size, form, group, dtype):
-    """Whether there is one for this size, of experts."""
-    if form == "f8E4M3FN":
-        return len(size) == 1
-    by_tiles = _mixed.is_by_tiles(form, {BF16: "bf16", F16: "f16"}[dtype])
-    if size[0] == _mixed.EXPERT_TOKENS[0]:
-        return (len(size) == 2) == by_tiles and (size[1:] != (_mixed.ONE_ROUND,) or _mixed.has_loads(form, group))
-    return size[0] in _mixed.EXPERT_TOKENS
-
-
 @pytest.mark.parametrize("size", SIZES_OF_EXPERTS)
 def test_each_product_of_experts(monkeypatch, asked, size):
     monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: tuple(zip(("tokens", "tiles"), size)))
     for form, group, dtype, biased in FORMS:
-        if not has_product(size, form, group, dtype):
+        if size not in _mixed.expert_sizes(form, group, {BF16: "bf16", F16: "f16"}[dtype]):
             continue
         weights, values = weights_of(form, group, dtype, E)
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None

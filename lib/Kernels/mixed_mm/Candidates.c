@@ -221,7 +221,8 @@ enum {
 };
 
 #define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
-#define SMALL_SHIFTS SMALL_PANELS, .stages = 4, .subnormal = 1
+#define SMALL_BY_TMA SMALL_PANELS, .stages = 4
+#define SMALL_SHIFTS SMALL_BY_TMA, .subnormal = 1
 #define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
 #define TILE_SHIFTS(n, w, d, s)                                                                    \
@@ -232,29 +233,24 @@ enum {
 static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, by rounds of tiles" */
     {6,
-     INTEGERS | ONE_ROUND | FULL_ROUND | LOADED,
+     INTEGERS | FULL_ROUND | LOADED,
      {{SMALL_PANELS, .stages = 6, .direct = 1, .subnormal = 1}, {SMALL_SHIFTS}}},
-    {6, INTEGERS | ONE_ROUND, {{SMALL_SHIFTS}, {SMALL_SHIFTS, .spread = 1}}},
     {6,
      INTEGERS | MANY_ROUNDS,
      {{LARGE_PANELS, .subnormal = 1, .spread = 1}, {SMALL_SHIFTS, .spread = 1}}},
     {6, INTEGERS | DIVIDED, {{SMALL_SHIFTS, .spread = 1}, {SMALL_SHIFTS}}},
     {6, INTEGERS, {{SMALL_SHIFTS}, {SMALL_SHIFTS, .spread = 1}}},
     {6,
-     USUAL_MXFP4 | ONE_ROUND | FULL_ROUND | LOADED,
-     {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_PANELS, .stages = 4}}},
-    {6,
-     USUAL_MXFP4 | ONE_ROUND,
-     {{SMALL_PANELS, .stages = 4}, {SMALL_PANELS, .stages = 4, .spread = 1}}},
+     USUAL_MXFP4 | FULL_ROUND | LOADED,
+     {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_BY_TMA}}},
+    {6, USUAL_MXFP4 | ONE_ROUND, {{SMALL_BY_TMA}, {SMALL_BY_TMA, .spread = 1}}},
     {6, USUAL_MXFP4 | MANY_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
-    {6,
-     USUAL_MXFP4 | DIVIDED,
-     {{SMALL_PANELS, .stages = 4, .spread = 1}, {LARGE_PANELS, .spread = 1}}},
-    {6, USUAL_MXFP4, {{SMALL_PANELS, .stages = 4}, {LARGE_PANELS, .spread = 1}}},
+    {6, USUAL_MXFP4 | DIVIDED, {{SMALL_BY_TMA, .spread = 1}, {LARGE_PANELS, .spread = 1}}},
+    {6, USUAL_MXFP4, {{SMALL_BY_TMA}, {LARGE_PANELS, .spread = 1}}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {6, ONE_ROUND, {{SMALL_PANELS, .stages = 4}, TILE(8, 4, 256, 4)}},
+    {6, ONE_ROUND, {{SMALL_BY_TMA}, TILE(8, 4, 256, 4)}},
     {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},

@@ -195,8 +195,9 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
  * shifts for five to ten of 256: fewer take less, and more are not unrolled. */
 static bool unrolls_too_much(const moe__mixed_mm_t *s) {
   int64_t depth = s->schedule.depth, columns = s->depth.size;
-  int64_t least = depth == 128 ? 8 : depth == 256 && s->schedule.subnormal ? 5 : INT64_MAX / depth;
-  return s->layout.divides && columns > (least - 1) * depth && columns <= 10 * depth;
+  bool is_long = depth == 256 && s->schedule.subnormal;
+  return s->layout.divides && (depth == 128 || is_long) && columns > (is_long ? 4 : 7) * depth &&
+         columns <= 10 * depth;
 }
 
 /* Whether the count of k-tiles is not known. LLVM would join the condition of the loop over them

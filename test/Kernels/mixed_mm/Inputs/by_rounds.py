@@ -24,8 +24,9 @@ TOKENS = (1, 2, 4, 8, 11, 16, 24, 33, 70, 150, 400)
 
 cases = []
 for form, group in FORMS:
-    cases += [(form, group, tokens, mixed.EXPERT_SIZES[0], rows, columns, tiles)
-              for tiles, (tokens, rows, columns) in mixed.EXPERTS_BY_TILES.items() if tiles != mixed.ONE_ROUND or mixed.has_loads(form, group)]  # fmt: skip
+    for tiles in (size[1] for size in mixed.expert_sizes(form, group, "bf16") if len(size) == 2):
+        tokens, rows, columns = mixed.EXPERTS_BY_TILES[tiles]
+        cases.append((form, group, tokens, mixed.EXPERT_SIZES[0], rows, columns, tiles))
     cases += [(form, group, tokens, experts, rows, columns, mixed.expert_tiles(tokens, experts, rows, columns, form, group))
               for (experts, rows, columns), tokens in product(LAYERS, TOKENS) if tokens < 7 * experts]  # fmt: skip
 
