@@ -442,18 +442,19 @@ static bool may_multiply_in_f16(MlirOperation op) {
          !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
 }
 
-/* From so many tokens on, of experts those of each on average, and so many rows of weights, with a
- * scale for `group` of these, f16 takes less time, with the tokens that become f16 first: sums of
+/* From so many tokens on, of experts those of each on average, and so many rows and columns of
+ * weights, with a scale for `group` of these, f16 takes less time, with the tokens that become f16 first: sums of
  * groups take the more instructions the smaller these are
- * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16"). */
+ * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16", and mixed_experts.md, "Tiles by
+ * width"). */
 typedef struct f16_rule_t {
   bool has_experts;
-  int64_t group, tokens, rows;
+  int64_t group, tokens, rows, columns;
 } f16_rule_t;
 
 static const f16_rule_t F16_RULES[] = {
-    {false, 32, 256, 3584}, {true, 32, 96, 16},     {true, 32, 32, 2048},
-    {true, 64, 128, 4096},  {true, 128, 128, 4096},
+    {false, 32, 256, 3584, 1},  {true, 32, 44, 1024, 1},     {true, 32, 34, 2048, 1536},
+    {true, 64, 53, 2048, 1536}, {true, 128, 53, 2048, 1536},
 };
 
 static bool is_faster_in_f16(MlirOperation op) {
@@ -461,13 +462,14 @@ static bool is_faster_in_f16(MlirOperation op) {
   int rank = (int)mlirShapedTypeGetRank(scales);
   int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
   int64_t rows = moe__static_dimension(scales, rank - 2);
+  int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
   int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
   int64_t group = moe__op_integer(op, "group_size");
   bool is_faster = false;
   for (size_t i = 0; i < sizeof F16_RULES / sizeof *F16_RULES && experts > 0; i++) {
     const f16_rule_t *rule = &F16_RULES[i];
     is_faster |= rule->has_experts == (rank == 3) && rule->group == group &&
-                 tokens >= rule->tokens * experts && rows >= rule->rows;
+                 tokens >= rule->tokens * experts && rows >= rule->rows && columns >= rule->columns;
   }
   return is_faster;
 }

@@ -9,7 +9,7 @@ index.json holds `bundles`, a list of
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
                 "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all (moe_opt/_mixed.py); of fast products with scales of
-                MX blocks "few", "some", "more" or "many" tokens of each expert
+                MX blocks "few", "some", "more", "most" or "many" tokens of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
     tile        of products of a layer with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, whether (1)
@@ -228,10 +228,12 @@ def products():
 
 # The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
 FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
-# Those of some tokens and of more, whose weights become bf16 in the product: the defaults of mixed_mm where sizes are not known, by tokens.
+# Those of more tokens, whose weights become bf16 in the product; the first where the scales of a row of weights lie side by side, which leaves less room
+# for stages, the second where those of a column do.
 MIXED_MX = {
-    tokens: f"{schedule}, depth = 128, stages = 3, split = 1, in_flight = 1, scaled_weights = 1, long_sums = 1, staged = 1"
-    for tokens, schedule in {"some": "tile_n = 128, warpgroups = 3, share = 1", "more": "tile_n = 208, warpgroups = 2, share = 2"}.items()
+    "some": ("tile_n = 112, warpgroups = 4, widths = 7, behind = 1", "tile_n = 128, warpgroups = 4, widths = 8, behind = 1"),
+    "more": ("tile_n = 128, warpgroups = 3, widths = 4", "tile_n = 128, warpgroups = 4, widths = 4, behind = 1"),
+    "most": ("tile_n = 208, warpgroups = 2, share = 2", "tile_n = 208, warpgroups = 2, share = 2"),
 }
 
 
@@ -253,7 +255,8 @@ def mx_products():
                 yield Chosen(f"{name}-fast-{out}", op, {"accumulate": "fast"}, operands, results, "", {"tokens": "many"})
                 yield Bundle(f"{name}-promoted-{out}", op, {"accumulate": "promoted"}, operands, results)
                 yield Chosen(f"{name}-few-{out}", op, {"accumulate": "promoted"}, operands, results, few, {"accumulate": "fast", "tokens": "few"})
-                for tokens, schedule in MIXED_MX.items() if (case, out) == ("forward", "bf16") else ():
+                for tokens, schedules in MIXED_MX.items() if (case, out) == ("forward", "bf16") else ():
+                    schedule = f"{schedules[sb is not sbs[0]]}, depth = 128, stages = 3, scaled_weights = 1, long_sums = 1, staged = 1"
                     yield Mixed(f"{name}-{tokens}-{out}", op, {"accumulate": "fast", "tokens": tokens}, operands, results, schedule)
 
 
@@ -414,7 +417,7 @@ def sizes_of(attributes, operands):
     """Those of moe_opt/_mixed.py that such a product is made for."""
     if "offs" not in operands:
         return SIZES.LAYER_SIZES
-    return SIZES.expert_sizes(attributes["format"], attributes["group_size"], operands["x"].dtype)
+    return SIZES.expert_sizes(attributes["format"], attributes["group_size"], operands["x"].dtype, "bias" in operands)
 
 
 def sized(name, op, attributes, operands, results):
@@ -458,7 +461,7 @@ def mixed():
 
 # What the tests in test/python call, those of frameworks included.
 TESTED = (
-    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|some|more)-bf16|forward-mx.*-promoted-bf16"
+    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|some|more|most)-bf16|forward-mx.*-promoted-bf16"
     "|fp8-row-.*bf16-f8E4M3FN-pow2$|dual-.*bf16-f8E4M3FN-pow2$|rceil-(bf16|f32)-f8E4M3FN"
     "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm-f4E2M1FN-32-bf16|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
 )

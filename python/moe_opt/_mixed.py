@@ -24,29 +24,24 @@ LAYER_SIZES = (
     (256, SOME_ROWS), (256, MANY_ROWS), (1024, SOME_ROWS), (4096, MANY_ROWS),
 )  # fmt: skip
 LAYER_COLUMNS = 8192
-# Tokens of each expert, on average, that the products of experts are compiled for: (E, N, K), or as many experts as there may be.
-EXPERT_TOKENS = (2, 12, 24, 36, 64, 96, 384)
-EXPERT_TOKENS_OF_FP8 = (*EXPERT_TOKENS, 1024)
 EXPERT_SIZES = (256, 4096, 2048)
 MOST_EXPERTS = 1024
-# Products of few tokens of each expert, four-bit weights and bf16 tokens: by the tiles of 128 rows that all experts with tokens have, about, of which an
+# Products of few tokens of each expert and four-bit weights: by the tiles of 128 rows that all experts with tokens have, about, of which an
 # H200 works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: warps load the weights of one round,
 # all CTAs divide the last tiles of few rounds, and tiles are larger in many (docs/performance/mixed_experts.md).
 TILES, TILE_ROWS = 264, 128
 HALF_A_ROUND, ONE_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 256, 360, 7072
 EXPERTS_BY_TILES = {HALF_A_ROUND: (8, 2048, 4096), ONE_ROUND: (8, 4096, 2048), FEW_ROUNDS: (8, 5760, 4096), MANY_ROUNDS: (512, 4096, 2048)}
 
-# Tokens of each expert, on average, up to which each of these but the last is used: by the format of weights and the columns of a group, for bf16
-# tokens that experts are drawn for at random (docs/performance/mixed_python.md). Integers in groups of 64 were timed without zero points, those of 128
-# not. Where two limits are equal the second product is not used.
-_INTEGER_LIMITS = (7, 14, 28, 44, 70, 88)
-_EXPERT_LIMITS = {
-    ("i4", 32): (7, 14, 28, 50, 90, 90),
-    ("i4", 64): _INTEGER_LIMITS, ("i4", 128): _INTEGER_LIMITS, ("ui4", 64): _INTEGER_LIMITS, ("ui4", 128): _INTEGER_LIMITS,
-    ("f4E2M1FN", 32): (7, 14, 28, 43, 55, 88),
-    ("f8E4M3FN", 32): (7, 20, 50, 50, 112, 112, 384),
-}  # fmt: skip
-_OTHER_EXPERT_LIMITS = (6, *EXPERT_TOKENS[1:-1])  # what was not timed
+# The products of experts, by the tokens of each, on average: how many a product is compiled for, and up to how many it is used where experts are drawn
+# for tokens at random; the last for any number (docs/performance/mixed_python.md).
+_FEW = ((2, 7), (12, 14))
+_GROUP_SUMS = (*_FEW, (24, 28), (40, 56), (96, 106), (384, math.inf))
+_GROUP_SUMS_OF_32 = (*_FEW, (24, 26), (40, 44), (96, 106), (384, math.inf))
+_IN_F16 = (*_FEW, (24, 28), (40, 52), (96, 104), (120, 136), (384, math.inf))  # tokens become f16 first from some number on
+_IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
+_MXFP4 = (*_FEW, (24, 36), (40, 104), (120, 150), (384, math.inf))
+_MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
 # When which of EXPERTS_BY_TILES is used, as lib/Kernels/mixed_mm/Candidates.c has it, but for MXFP4 with few columns.
 _FULL = 0.75  # of a round, from which warps load weights
 _IDLE_COLUMNS = 900  # of a round: what to divide the last tiles costs
@@ -115,12 +110,23 @@ def has_loads(form: str, group: int) -> bool:
     return form == "ui4" or form == "i4" and group != 64
 
 
-def expert_sizes(form: str, group: int, dtype: str) -> list[tuple[int, ...]]:
+def _expert_limits(form: str, group: int, dtype: str, biased: bool) -> tuple[tuple[int, float], ...]:
+    """The products of experts of such weights (group), tokens (dtype) and results."""
+    if form == "f8E4M3FN":
+        return _MXFP8
+    if form == "f4E2M1FN" and dtype == "bf16":
+        return _MXFP4
+    if form == "i4" and dtype == "bf16" and not biased:
+        return _IN_F16_OF_32 if group == 32 else _IN_F16
+    return _GROUP_SUMS_OF_32 if group == 32 else _GROUP_SUMS
+
+
+def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[int, ...]]:
     """What the products of experts are compiled for, the fewest tokens first: (tokens of each,), or (tokens of each, one of EXPERTS_BY_TILES). form,
-    group: of the weights; dtype: of the tokens."""
-    few, *more = EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else EXPERT_TOKENS
+    group: of the weights; dtype: of the tokens; biased: results have a bias."""
+    few, *more = (tokens for tokens, _ in _expert_limits(form, group, dtype, biased))
     by_tiles: list[tuple[int, ...]] = [(few,)]
-    if dtype == "bf16" and form != "f8E4M3FN":
+    if form != "f8E4M3FN":
         by_tiles = [(few, tiles) for tiles in EXPERTS_BY_TILES if tiles != ONE_ROUND or has_loads(form, group)]
     return [*by_tiles, *((tokens,) for tokens in more)]
 
@@ -137,11 +143,11 @@ def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, 
     return FEW_ROUNDS if rounds > _SURE or idle * columns > _IDLE_COLUMNS else HALF_A_ROUND
 
 
-def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str) -> tuple[int, ...]:
+def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str, biased: bool) -> tuple[int, ...]:
     """Which of expert_sizes is used for so many tokens of all experts. form, group: of the weights, (rows, columns) for each expert; dtype: of the
-    tokens."""
-    sizes = expert_sizes(form, group, dtype)
-    limits = _EXPERT_LIMITS.get((form, group), _OTHER_EXPERT_LIMITS) if dtype == "bf16" else _OTHER_EXPERT_LIMITS
-    known = list(dict.fromkeys(size[0] for size in sizes))
-    found = next((size for size, limit in zip(known, limits) if tokens <= limit * experts), known[-1])
-    return (found,) if (found,) in sizes else (found, expert_tiles(tokens, experts, rows, columns, form, group))
+    tokens; biased: results have a bias."""
+    limits = _expert_limits(form, group, dtype, biased)
+    found = next((known for known, limit in limits[:-1] if tokens <= limit * experts), limits[-1][0])
+    if found > limits[0][0] or form == "f8E4M3FN":
+        return (found,)
+    return found, expert_tiles(tokens, experts, rows, columns, form, group)

@@ -28,8 +28,11 @@ def check_weights(shape: tuple[int, ...], recipe: str) -> None:
 
 
 # Tokens of an expert on average: up to so many take as long as reading its weights; sums of blocks are faster than weights in bf16, which
-# the product makes in registers for up to so many, with the first of its schedules for up to so many.
-FEW_TOKENS, BLOCKS_TOKENS, MIXED_TOKENS, SOME_TOKENS = 64, 256, 1152, 384
+# the product makes in registers for up to so many, with the first and the second of its schedules for up to so many.
+FEW_TOKENS, BLOCKS_TOKENS, MIXED_TOKENS, SOME_TOKENS, MORE_TOKENS = 64, 256, 1152, 96, 384
+# Few of them are multiplied so, too, where tiles of so many rows of weights are enough for nearly all multiprocessors of an H200, and, where the scales of
+# a row lie side by side, behind so many tokens of an expert.
+TILE_ROWS, MULTIPROCESSORS, BLOCKS_TOKENS_OF_ROWS = 256, 132, 32
 
 
 Shape = tuple[int, ...]
@@ -38,18 +41,27 @@ Shape = tuple[int, ...]
 def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows_of_scales: bool, out: str) -> dict[str, str]:
     """Attributes in the index of the bundle of a product with scales of MX blocks: by the shapes of qa, qb and offs, None where there are no
     groups; by whether the scales of weights (E, K/32, N) lie as (E, N, K/32); and by the element type of the result. passes/ExpandMx.c chooses
-    so for sizes that are known when it compiles, but that few tokens have one bundle. Ranks that no bundle has count as few tokens."""
+    so for sizes that are known when it compiles. Ranks that no bundle has count as few tokens."""
     if accumulate != "fast" or min(len(qa), len(qb)) < 2 or offs == ():
         return {"accumulate": accumulate} | ({"tokens": "few"} if accumulate == "fast" else {})
     rows, experts = (qa[1], 1) if offs is None else (qa[len(qb) == 2], offs[0])
+    of_experts = len(qb) == 3 and offs is not None and qb[2] % 16 == 0
+    is_mixed = of_experts and experts and out == "bf16" and not (rows_of_scales and qb[1] % 512) and rows <= MIXED_TOKENS * experts
     if rows <= FEW_TOKENS * experts:
-        return {"accumulate": "fast", "tokens": "few"}
-    if len(qb) == 3 and offs is not None and qb[2] % 16 == 0:
-        if experts and out == "bf16" and not (rows_of_scales and qb[1] % 512) and rows <= MIXED_TOKENS * experts:
-            return {"accumulate": "fast", "tokens": "some" if rows < (SOME_TOKENS + 1) * experts else "more"}
-        if rows <= BLOCKS_TOKENS * experts:
-            return {"accumulate": "promoted"}
+        by_blocks = rows_of_scales and rows <= BLOCKS_TOKENS_OF_ROWS * experts
+        if not is_mixed or by_blocks or not _fills_rounds(min(rows, experts) * -(-qb[2] // TILE_ROWS)):
+            return {"accumulate": "fast", "tokens": "few"}
+    if is_mixed:
+        tokens = "some" if rows <= SOME_TOKENS * experts else "more" if rows < (MORE_TOKENS + 1) * experts else "most"
+        return {"accumulate": "fast", "tokens": tokens}
+    if of_experts and rows <= BLOCKS_TOKENS * experts:
+        return {"accumulate": "promoted"}
     return {"accumulate": "fast", "tokens": "many"}
+
+
+def _fills_rounds(tiles: int) -> bool:
+    """Whether so many tiles leave a tenth of the multiprocessors idle, or less."""
+    return 10 * tiles >= 9 * -(-tiles // MULTIPROCESSORS) * MULTIPROCESSORS
 
 
 def mx_choice_of_any(accumulate: str) -> dict[str, str]:

@@ -210,12 +210,14 @@ class Casts(unittest.TestCase):
     def test_the_compiler_chooses_so_too(self):
         """Of products in MX blocks, by sizes: what the bundle is compiled from beside what moe-opt makes of these sizes. The choice stands in
         two places, mx_choice and passes/ExpandMx.c: a wheel has bundles and no compiler, and the compiler makes code for one choice only."""
-        kinds = {"some": "mixed_mm.*tile_n = 128", "more": "mixed_mm.*tile_n = 208", "many": "dequantize_mm", "few": "scaled_mm", None: "scaled_mm"}
+        kinds = {"some": "mixed_mm.*tile_n = (8|64|128)", "more": "mixed_mm.*tile_n = 128", "most": "mixed_mm.*tile_n = 208", "many": "dequantize_mm", "few": "scaled_mm", None: "scaled_mm"}
         swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
         for m, n, k, e, rows, chosen in (
-            (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (768, 64, 1024, 2, True, "some"), (770, 64, 1024, 2, False, "more"),
-            (769, 64, 1024, 2, True, "some"), (2304, 64, 1024, 2, True, "more"), (2305, 64, 1024, 2, True, "many"),
-            (200, 64, 1056, 2, True, None), (200, 64, 1056, 2, False, "some"), (600, 64, 1056, 2, True, "many"),
+            (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (192, 64, 1024, 2, True, "some"), (193, 64, 1024, 2, True, "more"),
+            (768, 64, 1024, 2, True, "more"), (769, 64, 1024, 2, True, "more"), (770, 64, 1024, 2, False, "most"), (2304, 64, 1024, 2, True, "most"),
+            (2305, 64, 1024, 2, True, "many"), (200, 64, 1056, 2, True, None), (200, 64, 1056, 2, False, "more"), (600, 64, 1056, 2, True, "many"),
+            (256, 4096, 1024, 8, True, "few"), (257, 4096, 1024, 8, True, "some"), (8, 4096, 1024, 8, False, "some"), (7, 4096, 1024, 8, False, "few"),
+            (256, 3584, 1024, 8, False, "few"), (256, 4096, 1056, 8, False, "some"), (512, 4096, 1056, 8, True, "few"),
         ):  # fmt: skip
             with self.subTest(m=m, n=n, k=k, rows=rows):
                 found = _recipes.mx_choice("fast", (m, k), (e, k, n), (e,), rows, "bf16")

@@ -156,18 +156,22 @@ def test_each_product_of_a_layer(monkeypatch, asked, size):
             assert (asked[-1]["tokens"], asked[-1]["rows"]) == size
 
 
-SIZES_OF_EXPERTS = [*((tokens,) for tokens in _mixed.EXPERT_TOKENS_OF_FP8), *((_mixed.EXPERT_TOKENS[0], tiles) for tiles in _mixed.EXPERTS_BY_TILES)]
+def sizes_of_experts(form, group, dtype, biased):
+    return _mixed.expert_sizes(form, group, {BF16: "bf16", F16: "f16"}[dtype], biased)
+
+
+SIZES_OF_EXPERTS = sorted({size for form in FORMS for size in sizes_of_experts(*form)})
 
 
 @pytest.mark.parametrize("size", SIZES_OF_EXPERTS)
 def test_each_product_of_experts(monkeypatch, asked, size):
     monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: tuple(zip(("tokens", "tiles"), size)))
     for form, group, dtype, biased in FORMS:
-        if size not in _mixed.expert_sizes(form, group, {BF16: "bf16", F16: "f16"}[dtype]):
+        if size not in sizes_of_experts(form, group, dtype, biased):
             continue
         weights, values = weights_of(form, group, dtype, E)
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
-        x, offs = tokens(42, dtype, columns=COLUMNS), ends(5, 0, 37)
+        x, offs = tokens(150, dtype, columns=COLUMNS), ends(5, 0, 145)  # tiles of several widths, and two of an expert
         assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias)), form
         assert (asked[-1]["tokens"], asked[-1].get("tiles")) == (*size, None)[:2]
 
@@ -276,30 +280,31 @@ def test_all_are_timed():
     assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in layers} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
     for begin, often, work, more in (timed["us"] for sizes in make_bundles.TIMES.values() for timed in sizes.values()):
         assert 2 < begin + often < 40 and 0 < work < 20 and 0 <= more < 4
-    assert len(_mixed._OTHER_EXPERT_LIMITS) == len(_mixed.EXPERT_TOKENS) - 1
-    for (form, _), limits in _mixed._EXPERT_LIMITS.items():
-        assert len(limits) == len(_mixed.EXPERT_TOKENS_OF_FP8 if form == "f8E4M3FN" else _mixed.EXPERT_TOKENS) - 1 and list(limits) == sorted(limits)
 
 
 def test_sizes_of_experts():
-    """On both sides of limits, by weights and tokens."""
+    """On both sides of limits, by weights, tokens and bias."""
     def sizes(counts, *kind):
         return [_mixed.expert_size(m, 8, 4096, 2048, *kind)[0] for m in counts]
 
-    assert sizes((0, 56, 57, 112, 113, 224, 225, 400, 401, 720, 721, 1 << 20), "i4", 32, "bf16") == [2, 2, 12, 12, 24, 24, 36, 36, 64, 64, 384, 384]
-    for kind in (("i4", 64), ("i4", 128), ("ui4", 64)):
-        assert sizes((352, 353, 561, 704, 705), *kind, "bf16") == [36, 64, 96, 96, 384]
-    assert sizes((344, 345, 440, 441, 705), "f4E2M1FN", 32, "bf16") == [36, 64, 64, 96, 384]
-    assert sizes((161, 400, 401, 896, 897, 3072, 3073), "f8E4M3FN", 32, "bf16") == [24, 24, 64, 64, 384, 384, 1024]
-    for kind in (("i4", 64, "f16"), ("ui4", 32, "bf16"), ("f4E2M1FN", 32, "f16")):
-        assert sizes((48, 49, 96, 97, 288, 289, 769), *kind) == [2, 12, 12, 24, 36, 64, 384], "not timed"
-    assert _mixed.expert_size(5, 0, 4096, 2048, "i4", 32, "bf16") == (384,)
+    few, many = (0, 56, 57, 112, 113), (2, 2, 12, 12, 24)
+    assert sizes((*few, 208, 209, 832, 833, 1088, 1089, 1 << 20), "i4", 32, "bf16", False) == [*many, 24, 40, 40, 120, 120, 384, 384]
+    for group in (64, 128):
+        assert sizes((*few, 224, 225, 416, 417, 832, 833, 1089), "i4", group, "bf16", False) == [*many, 24, 40, 40, 96, 96, 120, 384]
+    for kind in (("i4", 64, "bf16", True), ("i4", 64, "f16", False), ("ui4", 128, "bf16", False), ("ui4", 64, "f16", True)):
+        assert sizes((*few, 224, 225, 448, 449, 848, 849), *kind) == [*many, 24, 40, 40, 96, 96, 384]
+    for kind in (("i4", 32, "bf16", True), ("ui4", 32, "bf16", False), ("f4E2M1FN", 32, "f16", False)):
+        assert sizes((*few, 208, 209, 352, 353, 848, 849), *kind) == [*many, 24, 40, 40, 96, 96, 384]
+    for biased in (False, True):
+        assert sizes((*few, 288, 289, 832, 833, 1200, 1201), "f4E2M1FN", 32, "bf16", biased) == [*many, 24, 40, 40, 120, 120, 384]
+        assert sizes((40, 41, 288, 289, 960, 961, 3072, 3073), "f8E4M3FN", 32, "bf16", biased) == [2, 12, 12, 64, 64, 384, 384, 1024]
+    assert _mixed.expert_size(5, 0, 4096, 2048, "i4", 32, "bf16", False) == (384,)
 
 
 def test_tiles_of_experts():
     """Few tokens of each expert: on both sides of limits, by rounds of 264 tiles of 128 rows, and by the tiles that are idle in the last one."""
-    def tiles(tokens, rows, columns, form="i4", group=32, experts=1 << 20):  # of so many that each token has another
-        found = _mixed.expert_size(tokens, experts, rows, columns, form, group, "bf16")
+    def tiles(tokens, rows, columns, form="i4", group=32, experts=1 << 20, dtype="bf16"):  # of so many that each token has another
+        found = _mixed.expert_size(tokens, experts, rows, columns, form, group, dtype, False)
         assert found[0] == 2
         return found[1]
 
@@ -311,7 +316,8 @@ def test_tiles_of_experts():
     assert [tiles(m, 128, 896) for m in (4220, 4240)] == [few, many] and [tiles(m, 128, 896, "f4E2M1FN") for m in (1050, 1058)] == [half, many]
     assert [tiles(m, 128, 896, "ui4") for m in (2110, 2118)] == [few, many]
     assert tiles(8, 4096, 2048, experts=8) == half, "some of 8 experts have two of 8 tokens: 168 tiles"
-    assert _mixed.expert_size(8, 256, 4096, 2048, "i4", 32, "f16") == _mixed.expert_size(8, 256, 4096, 2048, "f8E4M3FN", 32, "bf16") == (2,)
+    assert tiles(4240, 128, 896, dtype="f16") == many and tiles(199, 128, 4096, dtype="f16") == one, "f16 tokens as bf16 ones"
+    assert _mixed.expert_size(8, 256, 4096, 2048, "f8E4M3FN", 32, "bf16", False) == (2,)
 
 
 @pytest.mark.parametrize("left", ["some", "no tiles"])

@@ -34,9 +34,9 @@
 #define LONG_BEHIND(n, s, is_common)                                                               \
   { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .common = (is_common) }
 
-/* Results go through shared memory. */
-#define LONG_STAGED(n, w, s)                                                                       \
-  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .staged = 1 }
+/* Results go through shared memory, and tiles have several widths. */
+#define LONG_STAGED(n, w, s, k)                                                                    \
+  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .staged = 1, .widths = (k) }
 
 #define MOST_CANDIDATES 3
 #define ALL INT64_MAX
@@ -202,8 +202,8 @@ static moe__candidates_t dense_candidates(const moe__mixed_product_t *p) {
  * of which an expert fills several. */
 
 enum {
-  E2M1 = 1 << 0, /* which are more work to turn into numbers */
-  USUAL_I4_32 = 1 << 1,
+  E2M1 = 1 << 0,       /* which are more work to turn into numbers */
+  SAME_TYPES = 1 << 1, /* integers in groups, or MXFP4; tokens and results of one type */
   USUAL_MXFP4 = 1 << 2,
   SCALED_E2M1 = 1 << 3, /* wants scaled weights */
   NUMBERS_5 = 1 << 4,   /* five bytes of scales and zero points for 64 columns, or more */
@@ -216,7 +216,6 @@ enum {
   MANY_ROUNDS = 1 << 10, /* so many that larger tiles are faster */
   DIVIDED = 1 << 11,     /* so that all CTAs should divide the last tiles */
   LOADED = 1 << 12,      /* warps load such weights sooner than the TMA, where they are one round */
-  LONG_STAGES = 1 << 13, /* of 32 tokens there are registers for them: no zero points */
   ROW_POWERS = 1 << 14   /* integers that want scaled weights */
 };
 
@@ -225,8 +224,10 @@ enum {
 #define SMALL_SHIFTS SMALL_BY_TMA, .subnormal = 1
 #define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
-#define TILE_SHIFTS(n, w, d, s)                                                                    \
-  { MOE__TILE(n, w, d, s), .subnormal = 1 }
+/* Weights are multiplied by their scales, in tiles of several widths, and the results go through
+ * shared memory. */
+#define LONG_WIDTHS(n, w, s, k)                                                                    \
+  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = (k) }
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
@@ -241,12 +242,15 @@ static const row_t EXPERTS[] = {
     {6, INTEGERS | DIVIDED, {{SMALL_SHIFTS, .spread = 1}, {SMALL_SHIFTS}}},
     {6, INTEGERS, {{SMALL_SHIFTS}, {SMALL_SHIFTS, .spread = 1}}},
     {6,
-     USUAL_MXFP4 | FULL_ROUND | LOADED,
+     SAME_TYPES | E2M1 | FULL_ROUND | LOADED,
      {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_BY_TMA}}},
-    {6, USUAL_MXFP4 | ONE_ROUND, {{SMALL_BY_TMA}, {SMALL_BY_TMA, .spread = 1}}},
-    {6, USUAL_MXFP4 | MANY_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
-    {6, USUAL_MXFP4 | DIVIDED, {{SMALL_BY_TMA, .spread = 1}, {LARGE_PANELS, .spread = 1}}},
-    {6, USUAL_MXFP4, {{SMALL_BY_TMA}, {LARGE_PANELS, .spread = 1}}},
+    {6,
+     SAME_TYPES | FULL_ROUND | LOADED,
+     {{SMALL_PANELS, .stages = 6, .direct = 1}, {SMALL_BY_TMA}}},
+    {6, SAME_TYPES | ONE_ROUND, {{SMALL_BY_TMA}, {SMALL_BY_TMA, .spread = 1}}},
+    {6, SAME_TYPES | MANY_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
+    {6, SAME_TYPES | DIVIDED, {{SMALL_BY_TMA, .spread = 1}, {LARGE_PANELS, .spread = 1}}},
+    {6, SAME_TYPES, {{SMALL_BY_TMA}, {LARGE_PANELS, .spread = 1}}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
@@ -254,34 +258,22 @@ static const row_t EXPERTS[] = {
     {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
-    /* mixed_experts.md, "Schedules by tokens" */
-    {12, USUAL_I4_32 | FEW_GROUPS, {TILE(16, 4, 256, 5), TILE_SHIFTS(16, 4, 256, 4)}},
-    /* mixed_experts.md, "Integers with fewer shifts" */
-    {12, INTEGERS, {TILE(16, 4, 128, 9), TILE_SHIFTS(16, 4, 256, 4), SPLIT(16, 256, 7, 4)}},
     /* mixed_experts.md, "Few tokens, fewer instructions" */
     {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16, MOE__LONG_SUMS, .spread = 1}, {PANELS_16}}},
+    /* mixed_experts.md, "Tiles by width" */
+    {22, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG_WIDTHS(64, 4, 5, 4)}},
+    {36, SCALED_E2M1, {LONG_WIDTHS(64, 4, 5, 4), LONG_WIDTHS(112, 4, 4, 7)}},
+    {104, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 7), LONG_STAGED(128, 3, 3, 4)}},
+    {150, SCALED_E2M1, {LONG_WIDTHS(160, 3, 3, 5), LONG_STAGED(128, 3, 3, 4)}},
+    {ALL, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 1), LONG_STAGED(128, 3, 3, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
     {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
     {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
-    /* mixed_many_tokens.md, "Scales of bf16 in f16" */
-    {24, ROW_POWERS, {LONG(32, 4, 256, 4), LONG(48, 4, 256, 3)}},
-    {36, ROW_POWERS, {LONG(48, 4, 256, 3), LONG(64, 4, 256, 3)}},
-    {80, ROW_POWERS, {LONG_BEHIND(112, 4, 0), LONG(64, 4, 256, 3)}},
-    {ALL, ROW_POWERS, {LONG_STAGED(128, 3, 3), LONG_STAGED(192, 2, 3)}},
-    /* mixed_many_tokens.md, "Tiles of 256 tokens" and "MXFP4, four warpgroups" */
-    {24, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG(48, 4, 256, 3)}},
-    {36, SCALED_E2M1, {LONG(48, 4, 256, 3), LONG(64, 4, 256, 3)}},
-    {64, SCALED_E2M1, {LONG(64, 4, 256, 3), LONG(96, 3, 256, 2)}},
-    {96, SCALED_E2M1, {LONG(96, 3, 256, 2), LONG(64, 4, 256, 3)}},
-    {ALL, SCALED_E2M1, {LONG_BEHIND(128, 4, 0), LONG(128, 3, 128, 4)}},
-    /* mixed_experts.md, "Integers with fewer shifts" */
-    {24,
-     INTEGERS | LONG_STAGES,
-     {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 256, 3), SPLIT(32, 128, 10, 4)}},
-    {24, INTEGERS, {TILE(32, 4, 128, 7), TILE_SHIFTS(32, 4, 128, 7), SPLIT(32, 128, 10, 4)}},
-    {36, INTEGERS, {TILE(48, 3, 128, 7), TILE_SHIFTS(48, 3, 128, 7)}},
-    {48, INTEGERS, {{MOE__TILE(56, 2, 128, 8), .in_flight = 2}, TILE_SHIFTS(48, 3, 128, 7)}},
-    {72, INTEGERS, {PARTS(80, 3), {MOE__TILE(80, 2, 256, 3), .token_parts = 2, .subnormal = 1}}},
+    /* mixed_experts.md, "Tiles by width" */
+    {104, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), LONG_STAGED(128, 3, 3, 4)}},
+    {136, ROW_POWERS, {LONG_STAGED(128, 3, 3, 4), LONG_WIDTHS(112, 4, 4, 7)}},
+    {640, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), LONG_STAGED(128, 3, 3, 4)}},
+    {ALL, ROW_POWERS, {LONG_STAGED(128, 3, 3, 4), LONG_WIDTHS(112, 4, 4, 7)}},
     /* mixed_many_tokens.md, "Many tokens, in parts" */
     {24, ANY, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
     {36, ANY, {TILE(48, 3, 128, 7), TILE(32, 2, 128, 10)}},
@@ -290,6 +282,35 @@ static const row_t EXPERTS[] = {
     {112, ANY, {PARTS(96, 2), PARTS(80, 3)}},
     {ALL, ANY, {PARTS(128, 2), PARTS(80, 3)}},
 };
+
+/* More tokens than in the first rows of EXPERTS: integers in groups and MXFP4 whose sums of groups
+ * are multiplied by their scales, with tokens and results of one type. */
+#define FEW_OF_EXPERT 6
+enum {
+  LONG_GROUPS = 1 << 0, /* of more than 32 columns, which take fewer registers */
+  LONG_STAGES = 1 << 1  /* those without zero points have registers for them */
+};
+#define WIDTHS(n, s, k) MOE__TILE(n, 3, 128, s), .widths = (k)
+#define PARTS_OF(n) MOE__TILE(n, 2, 256, 2), .token_parts = 2
+#define PART_WIDTHS(n, k) PARTS_OF(n), .staged = 1, .widths = (k)
+/* The rows, and whether weights take fewer shifts. The first three: mixed_experts.md, "Integers with fewer
+ * shifts"; the others: "Tiles by width". */
+/* clang-format off */
+#define GROUP_SUM_ROWS(...)                                                                        \
+  {14, ANY, {{MOE__TILE(16, 4, 256, 4), __VA_ARGS__}, TILE(16, 4, 128, 9)}},                       \
+  {28, LONG_STAGES, {{MOE__TILE(32, 4, 256, 3), __VA_ARGS__}, TILE(32, 4, 128, 7)}},               \
+  {26, ANY, {{MOE__TILE(32, 4, 128, 7), __VA_ARGS__}, TILE(32, 4, 128, 7)}},                       \
+  {56, LONG_GROUPS, {{WIDTHS(64, 6, 4), __VA_ARGS__}, {WIDTHS(48, 7, 3), __VA_ARGS__}}},           \
+  {44, ANY, {{WIDTHS(48, 7, 3), __VA_ARGS__}, TILE(48, 3, 128, 7)}},                               \
+  {84, ANY, {{PART_WIDTHS(96, 6), __VA_ARGS__}, {PART_WIDTHS(128, 8), __VA_ARGS__}}},              \
+  {104, ANY, {{PART_WIDTHS(128, 8), __VA_ARGS__}, {PARTS_OF(112), __VA_ARGS__}}},                  \
+  {140, ANY, {{PARTS_OF(128), __VA_ARGS__}, {PARTS_OF(112), __VA_ARGS__}}},                        \
+  {240, ANY, {{PARTS_OF(112), __VA_ARGS__}, {PARTS_OF(128), __VA_ARGS__}}},                        \
+  {ALL, ANY, {{PARTS_OF(128), __VA_ARGS__}, {PARTS_OF(112), __VA_ARGS__}}},
+/* clang-format on */
+
+static const row_t SHIFTED_GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 1)};
+static const row_t GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 0)};
 
 #define MOST_FEW_GROUPS 512
 #define FULL 0.75        /* of a round */
@@ -321,11 +342,15 @@ static bool is_loaded(const moe__mixed_product_t *p) {
 }
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
+  if (p->tokens > FEW_OF_EXPERT && p->has_same_types && !p->wants_scaled_weights)
+    return candidates_of(p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
+                         bit_if(p->group != 32, LONG_GROUPS) |
+                             bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES));
   return candidates_of(
       EXPERTS, p->tokens,
-      of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->is_usual_32, USUAL_I4_32) |
+      of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
-          bit_if(is_loaded(p), LOADED) | bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES) |
+          bit_if(is_loaded(p), LOADED) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
           bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS));
@@ -342,17 +367,9 @@ enum {
   ODD = 1 << 7      /* an odd number of tiles of 128 rows, and few */
 };
 
-/* Tiles of half as many tokens where these suffice. */
-#define HALVES(n, s)                                                                               \
-  { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .widths = 2 }
-/* The same of so many parts of the tokens, and results go through shared memory; ONCE: nobody reads
- * the weights again. */
-#define STAGED_WIDTHS(n, p)                                                                        \
-  MOE__TILE(n, 4, 128, 3), MOE__LONG_SUMS, .behind = 1, .widths = (p), .staged = 1
-#define STAGED_HALVES(n)                                                                           \
-  { STAGED_WIDTHS(n, 2) }
-#define ONCE_IN_QUARTERS(n)                                                                        \
-  { STAGED_WIDTHS(n, 4), .once = 1 }
+/* Nobody reads the weights again. */
+#define ONCE_IN_EIGHTHS(n)                                                                         \
+  { MOE__TILE(n, 4, 128, 3), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = 8, .once = 1 }
 /* Results go through shared memory, and CTAs share tokens. */
 #define STAGED(n, w, ctas)                                                                         \
   { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }
@@ -381,13 +398,13 @@ static const row_t FP8_EXPERTS[] = {
     {4, ANY, {LONG(8, 4, 128, 6), LONG(16, 4, 128, 5)}},
     {10, BY_ROWS, {LONG(16, 4, 128, 4), LONG(32, 4, 128, 4)}},
     {10, ANY, {LONG(16, 4, 128, 5), LONG(32, 4, 128, 5)}},
+    /* mixed_mxfp8.md, "More widths" */
+    {36, SIZED | BY_ROWS, {LONG_WIDTHS(64, 4, 3, 4), LONG(64, 4, 128, 4)}},
+    {36, SIZED, {LONG_WIDTHS(64, 4, 4, 4), LONG(64, 4, 128, 4)}},
+    {64, SIZED, {ONCE_IN_EIGHTHS(128), LONG_WIDTHS(128, 4, 3, 4)}},
+    {384, SIZED, {LONG_WIDTHS(128, 4, 3, 4), STAGED(128, 3, 1)}},
     {20, BY_ROWS, {LONG(32, 4, 128, 4), LONG(64, 4, 128, 4)}},
     {20, ANY, {LONG(32, 4, 128, 5), LONG(64, 4, 128, 4)}},
-    /* mixed_mxfp8.md, "Tiles by width, and one warpgroup more" */
-    {36, SIZED, {HALVES(64, 4), LONG(64, 4, 128, 4)}},
-    /* grouped_mx_blocks.md, "Few tokens" */
-    {64, SIZED, {ONCE_IN_QUARTERS(128), HALVES(128, 3)}},
-    {384, SIZED, {STAGED_HALVES(128), STAGED(128, 3, 1)}},
     {64, ANY, {LONG(64, 4, 128, 4), LONG(112, 3, 128, 3)}},
     /* grouped_mx_blocks.md, "Weights that become bf16 in the product" */
     {384, ANY, {STAGED(128, 3, 1), STAGED(208, 2, 2)}},
@@ -450,6 +467,10 @@ static moe__mixed_product_t product_of(MlirOperation op) {
   bool is_f32 = mlirTypeIsAF32(out);
   bool is_bf16 = mlirTypeIsABF16(moe__element_type(op, MOE__X)) && mlirTypeIsABF16(out);
   bool is_bf16_i4 = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_I4 && !has_zeros;
+  bool is_mxfp4 =
+      group == 32 && format == MOE__WEIGHT_E2M1 && mlirTypeIsAFloat8E8M0FNU(scale) && !has_zeros;
+  bool is_integer = group && format != MOE__WEIGHT_E2M1 && format != MOE__WEIGHT_E4M3 &&
+                    mlirTypeEqual(scale, out);
   bool is_ui4_zeros = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_UI4 && has_zeros;
   return (moe__mixed_product_t){
       .tokens = tokens < 0 || experts < 0 ? -1 : tokens / experts,
@@ -467,12 +488,12 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .is_fp8 = moe__has_fp8_weights(op),
       .is_e2m1 = format == MOE__WEIGHT_E2M1,
       .is_bf16_i4 = is_bf16_i4,
-      .is_bf16_integer = is_bf16 && group && mlirTypeIsABF16(scale) && format != MOE__WEIGHT_E2M1 &&
-                         format != MOE__WEIGHT_E4M3,
+      .is_bf16_integer = is_bf16 && is_integer,
+      .has_same_types =
+          !is_f32 && mlirTypeEqual(moe__element_type(op, MOE__X), out) && (is_mxfp4 || is_integer),
       .is_usual_64 = group == 64 && (is_bf16_i4 || is_ui4_zeros),
       .is_usual_32 = group == 32 && is_bf16_i4,
-      .is_usual_mxfp4 = group == 32 && is_bf16 && format == MOE__WEIGHT_E2M1 &&
-                        mlirTypeIsAFloat8E8M0FNU(scale) && !has_zeros,
+      .is_usual_mxfp4 = is_bf16 && is_mxfp4,
       .wants_scaled_weights = !is_f32 && moe__mixed_takes_scaled_weights(op),
       .has_row_powers = moe__mixed_takes_row_powers(op),
       .wants_units = !is_f32 && moe__mixed_takes_units(op),

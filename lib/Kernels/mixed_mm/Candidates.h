@@ -39,6 +39,7 @@ typedef struct moe__mixed_product_t {
   bool is_fp8, is_e2m1;    /* weights */
   bool is_bf16_i4;         /* i4 weights without zero points; tokens, results and scales in bf16 */
   bool is_bf16_integer;    /* all integers of such types, in groups */
+  bool has_same_types;     /* those, the same of f16, and MXFP4 with tokens and results of either */
   /* The types with which schedules of a few cases have run on a GPU: those, or such ui4 weights
    * with zero points, in groups of 64; those in groups of 32; or such MXFP4. */
   bool is_usual_64, is_usual_32, is_usual_mxfp4;

@@ -10,6 +10,8 @@
 
 #include "lib/Device/Tiles.h"
 
+#include "mlir-c/BuiltinTypes.h"
+
 /* Loads a tile's tokens, from `column` on, to `to`; of those that the CTAs of a cluster share, each
  * loads a part, for all. */
 static void load_tokens(moe__mixed_mm_t *s, MlirValue token, MlirValue column, MlirValue to,
@@ -195,7 +197,7 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
  * shifts for five to ten of 256: fewer take less, and more are not unrolled. */
 static bool unrolls_too_much(const moe__mixed_mm_t *s) {
   int64_t depth = s->schedule.depth, columns = s->depth.size;
-  bool is_long = depth == 256 && s->schedule.subnormal;
+  bool is_long = depth == 256 && (s->schedule.subnormal || mlirTypeIsAF16(s->x_type));
   return s->layout.divides && (depth == 128 || is_long) && columns > (is_long ? 4 : 7) * depth &&
          columns <= 10 * depth;
 }

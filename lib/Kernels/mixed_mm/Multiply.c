@@ -65,7 +65,7 @@ int moe__mixed_piece_words(const moe__mixed_mm_t *s) {
 }
 
 int moe__mixed_part_tokens(const moe__mixed_mm_t *s) {
-  return s->schedule.tile_n / s->schedule.token_parts;
+  return s->n / s->schedule.token_parts;
 }
 
 void moe__mixed_issue_products(moe__mixed_mm_t *s, MlirValue tokens, int index, int part,

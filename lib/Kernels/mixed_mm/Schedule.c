@@ -121,14 +121,14 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
        (s->scaled_weights && !moe__mixed_takes_scaled_weights(op))))
     return moe__error(op, "'schedule.behind' is 1; it must be 0 with panels, in_flight, "
                           "token_parts, sums of a stage and sums in units");
-  if (s->widths > 1 && (!moe__has_fp8_weights(op) || !s->long_sums || s->token_parts > 1 ||
-                        s->split > 1 || s->share > 1 || s->common))
+  if (s->widths > 1 && (s->panels || s->split > 1 || s->share > 1 || s->common))
     return moe__error(op,
-                      "'schedule.widths' is %d; it must be 1 but for f8E4M3FN weights with "
-                      "long_sums, and with token_parts, split, share and common",
+                      "'schedule.widths' is %d; it must be 1 with panels, split, share and common",
                       s->widths);
-  if (s->tile_n % (8 * s->widths))
-    return moe__error(op, "'schedule.widths' is %d; each part must be a multiple of 8 of %d tokens",
+  if (s->tile_n % (8 * s->widths * s->token_parts))
+    return moe__error(op,
+                      "'schedule.widths' is %d; each part, and each of its token_parts, must be a "
+                      "multiple of 8 of %d tokens",
                       s->widths, s->tile_n);
   if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
                     !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
@@ -248,7 +248,8 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
   if (l->divides) {
     int each = registers_of(s, warps + MOE__MIXED_WARPS);
     int all = each * (s->warpgroups + 1);
-    l->loader_registers = LOADER_REGISTERS;
+    bool takes_more = s->widths > 1 && (!s->scaled_weights || moe__mixed_takes_row_powers(op));
+    l->loader_registers = takes_more ? FEW_LOADER_REGISTERS : LOADER_REGISTERS;
     if ((all - LOADER_REGISTERS) / s->warpgroups / 8 * 8 < needed)
       l->loader_registers = s->behind ? FEW_LOADER_REGISTERS : FEWEST_LOADER_REGISTERS;
     int left = (all - l->loader_registers) / s->warpgroups / 8 * 8;

@@ -326,7 +326,7 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=Fals
     if offs is None:
         attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
     else:
-        attributes += _expert_attributes(x.shape[0], offs.shape[0], scales.shape[-2], x.shape[1], format, group_size, _NAMES[x.dtype])
+        attributes += _expert_attributes(x.shape[0], offs.shape[0], scales.shape[-2], x.shape[1], format, group_size, _NAMES[x.dtype], bias is not None)
     return function(op, "call", attributes, kinds, results, overlap=constant)(*operands)
 
 

@@ -16,23 +16,24 @@ spec = importlib.util.spec_from_file_location("_mixed", ROOT / "python/moe_opt/_
 mixed = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(mixed)
 
-FORMS = [("i4", 32), ("i4", 64), ("i4", 128), ("ui4", 32), ("ui4", 64), ("ui4", 128), ("f4E2M1FN", 32)]
+WEIGHTS = [("i4", 32), ("i4", 64), ("i4", 128), ("ui4", 32), ("ui4", 64), ("ui4", 128), ("f4E2M1FN", 32)]
+FORMS = [(form, group, dtype) for form, group in WEIGHTS for dtype in ("bf16", "f16")]
 # Panels of a tile, whether all CTAs divide the last tiles, and whether warps load weights.
 SCHEDULES = {mixed.HALF_A_ROUND: (8, 0, 0), mixed.ONE_ROUND: (8, 0, 1), mixed.FEW_ROUNDS: (8, 1, 0), mixed.MANY_ROUNDS: (16, 1, 0)}
 LAYERS = [(256, 4096, 2176), (384, 7168, 2176), (128, 2880, 2944), (8, 14336, 4096), (60, 1408, 7168), (16, 16384, 5120), (2, 128, 4096)]
 TOKENS = (1, 2, 4, 8, 11, 16, 24, 33, 70, 150, 400)
 
 cases = []
-for form, group in FORMS:
-    for tiles in (size[1] for size in mixed.expert_sizes(form, group, "bf16") if len(size) == 2):
+for form, group, dtype in FORMS:
+    for tiles in (size[1] for size in mixed.expert_sizes(form, group, dtype, False) if len(size) == 2):
         tokens, rows, columns = mixed.EXPERTS_BY_TILES[tiles]
-        cases.append((form, group, tokens, mixed.EXPERT_SIZES[0], rows, columns, tiles))
-    cases += [(form, group, tokens, experts, rows, columns, mixed.expert_tiles(tokens, experts, rows, columns, form, group))
+        cases.append((form, group, dtype, tokens, mixed.EXPERT_SIZES[0], rows, columns, tiles))
+    cases += [(form, group, dtype, tokens, experts, rows, columns, mixed.expert_tiles(tokens, experts, rows, columns, form, group))
               for (experts, rows, columns), tokens in product(LAYERS, TOKENS) if tokens < 7 * experts]  # fmt: skip
 
 text = ""
-for number, (form, group, tokens, experts, rows, columns, _) in enumerate(cases):
-    keys = {"format": form, "group": group, "m": tokens, "experts": experts, "n": rows, "k": columns, "zeros": int(form == "ui4"), "scales": "f8E8M0FNU" if form == "f4E2M1FN" else "bf16"}
+for number, (form, group, dtype, tokens, experts, rows, columns, _) in enumerate(cases):
+    keys = {"format": form, "group": group, "x": dtype, "out": dtype, "m": tokens, "experts": experts, "n": rows, "k": columns, "zeros": int(form == "ui4"), "scales": "f8E8M0FNU" if form == "f4E2M1FN" else dtype}
     text += source(f"f{number}", **{key: str(value) for key, value in keys.items()})
 chosen = subprocess.run([sys.argv[1], "-", "--moe-select-schedule"], input=text, capture_output=True, text=True, check=True).stdout
 found = [dict(re.findall(r"(\w+) = (\d+) :", schedule)) for schedule in re.findall(r"schedule = {([^}]*)}", chosen)]

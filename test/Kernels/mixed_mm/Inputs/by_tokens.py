@@ -1,0 +1,29 @@
+"""The tiles of products of experts, by the tokens of each: by_tokens.py MOE-OPT prints for some forms of weights from how many tokens on a tile has how many, in how many widths if not in
+one, and whether tokens become f16 first.
+
+SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""
+import re
+import subprocess
+import sys
+
+from source import source
+
+EXPERTS, TOKENS = 8, range(1, 700)
+FORMS = {
+    "i4, 32": {"group": 32}, "i4, 32, few rows": {"group": 32, "n": 1536}, "i4, 64": {}, "i4, 64, few columns": {"k": 768}, "i4, 128, bias": {"group": 128, "bias": 1},
+    "ui4, 32, zero points": {"format": "ui4", "zeros": 1, "group": 32}, "ui4, 128, zero points, f16": {"format": "ui4", "zeros": 1, "group": 128, "x": "f16", "scales": "f16", "out": "f16"},
+    "MXFP4": {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}, "MXFP4, f16": {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU", "x": "f16", "out": "f16"},
+    "MXFP8": {"format": "f8E4M3FN"}, "MXFP8, rows": {"format": "f8E4M3FN", "order": "rows"},
+}  # fmt: skip
+
+for form, keys in FORMS.items():
+    text = "".join(source(f"f{tokens}", **{name: str(value) for name, value in ({"n": 4096, "k": 2048} | keys | {"m": tokens * EXPERTS, "experts": EXPERTS}).items()}) for tokens in TOKENS)
+    chosen = subprocess.run([sys.argv[1], "-", "--moe-expand-recipes", "--moe-select-schedule"], input=text, capture_output=True, text=True, check=True).stdout
+    tiles = []
+    for function in chosen.split("func.func")[1:]:
+        fields = dict(re.findall(r"(\w+) = (\d+) :", re.search(r"schedule = {([^}]*tile_n[^}]*)}", function)[1]))
+        tile = fields["tile_n"] + (f"/{fields['widths']}" if fields["widths"] != "1" else "") + (" f16" if "quantize_f16" in function else "")
+        tiles.append(tile)
+    changes = [f"{tokens}: {tile}" for tokens, tile, before in zip(TOKENS, tiles, [None, *tiles]) if tile != before]
+    print(f"{form}: {', '.join(changes)}")
