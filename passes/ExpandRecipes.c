@@ -443,8 +443,8 @@ static bool may_multiply_in_f16(MlirOperation op) {
 }
 
 /* From so many tokens on, of experts those of each on average, and so many rows and columns of
- * weights, with a scale for `group` of these, f16 takes less time, with the tokens that become f16 first: sums of
- * groups take the more instructions the smaller these are
+ * weights, with a scale for `group` of these, f16 takes less time, with the tokens that become f16
+ * first: sums of groups take the more instructions the smaller these are
  * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16", and mixed_experts.md, "Tiles by
  * width"). */
 typedef struct f16_rule_t {

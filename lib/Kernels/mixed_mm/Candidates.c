@@ -293,7 +293,7 @@ enum {
 #define WIDTHS(n, s, k) MOE__TILE(n, 3, 128, s), .widths = (k)
 #define PARTS_OF(n) MOE__TILE(n, 2, 256, 2), .token_parts = 2
 #define PART_WIDTHS(n, k) PARTS_OF(n), .staged = 1, .widths = (k)
-/* The rows, and whether weights take fewer shifts. The first three: mixed_experts.md, "Integers with fewer
+/* Whether weights take fewer shifts. The first three rows: mixed_experts.md, "Integers with fewer
  * shifts"; the others: "Tiles by width". */
 /* clang-format off */
 #define GROUP_SUM_ROWS(...)                                                                        \

@@ -194,7 +194,7 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
 
 /* Whether threads that load may have no registers for a loop that LLVM unrolls, because it knows
  * the count. Some schedules have none for eight to ten k-tiles of 128 columns, and those with fewer
- * shifts for five to ten of 256: fewer take less, and more are not unrolled. */
+ * shifts or f16 tokens for five to ten of 256: fewer take less, and more are not unrolled. */
 static bool unrolls_too_much(const moe__mixed_mm_t *s) {
   int64_t depth = s->schedule.depth, columns = s->depth.size;
   bool is_long = depth == 256 && (s->schedule.subnormal || mlirTypeIsAF16(s->x_type));

@@ -248,6 +248,7 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
   if (l->divides) {
     int each = registers_of(s, warps + MOE__MIXED_WARPS);
     int all = each * (s->warpgroups + 1);
+    /* Those that multiply in several widths need more, and those that load do with fewer. */
     bool takes_more = s->widths > 1 && (!s->scaled_weights || moe__mixed_takes_row_powers(op));
     l->loader_registers = takes_more ? FEW_LOADER_REGISTERS : LOADER_REGISTERS;
     if ((all - LOADER_REGISTERS) / s->warpgroups / 8 * 8 < needed)
