@@ -38,7 +38,7 @@ def schedule(rnd, is_fp8):
         return fields | {"panels": rnd.randint(1, 16), "slices": slices, "direct": rnd.randint(0, 1), "in_flight": 1}
     parts = seldom(rnd, 1, 2, 3, 4)
     fields |= {"warpgroups": rnd.randint(1, 4), "in_flight": seldom(rnd, 1, 2), "behind": seldom(rnd, 0, 1), "common": 0, "panels": 0}
-    return fields | {"token_parts": parts, "unroll": rnd.choice([1, 2, 4]) if parts > 1 else 1, "widths": seldom(rnd, 1, 2) if is_fp8 else 1}
+    return fields | {"token_parts": parts, "unroll": rnd.choice([1, 2, 4]) if parts > 1 else 1, "widths": seldom(rnd, 1, 2, 4)}
 
 
 def check(compiler, seed, number):

@@ -215,6 +215,13 @@ PARTS_OF_TOKENS = [
     ("a part begins with the sums of the one before", ptx(PRODUCT.format(fresh=0), PRODUCT.format(fresh=1).replace("\\", ""), which=2)),
 ]
 
+# The same in two widths: tiles of 16 tokens and of 32.
+PARTS_BY_WIDTH = [
+    ("the first part's tokens twice, of few", ptx(rf"(add\.s64 \s*%rd\d+, %rd\d+, ){DESCRIPTOR + 64};", rf"\g<1>{DESCRIPTOR};")),
+    ("the first part's tokens twice, of more", ptx(rf"(add\.s64 \s*%rd\d+, %rd\d+, ){DESCRIPTOR + 128};", rf"\g<1>{DESCRIPTOR};")),
+    ("a part of a group left out, of few", ptx(FMA, r"mov.b32 \1, \4;", which=7)),
+]
+
 # The same, two stages in a round of the loop.
 UNROLLED = [
     ("a stage that is not given back", ptx(r"mbarrier\.arrive\.shared\.b64 \s*%rd\d+, \[%rd\d+\];", "", which=0)),
@@ -257,7 +264,7 @@ FP8_ROWS = [
     ("tokens behind the tile written too", ptx(r"(setp\.gt\.u32 \s*%p\d+, %r\d+, )15;", r"\g<1>31;")),
 ]
 # Tiles with half of their tokens or less.
-FP8_WIDTHS = [
+WIDTHS = [
     ("a tile with more tokens taken for a half", ptx(r"(redux\.sync[^;]*;\s*setp\.gt\.u32 \s*%p\d+, %r\d+, )16;", r"\g<1>31;")),
     ("tokens of a half left out", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )8;(\s*setp)", r"\g<1>0;\2")),
 ]
@@ -355,7 +362,7 @@ CASES = [
     ("weights-fp8-rows", [sys.executable, str(SOURCE), "format=f8E4M3FN", "layout=evens_first", "order=rows", "experts=1", "schedule=tile_n=24,warpgroups=1,depth=128,stages=3,in_flight=1,scaled_weights=1,long_sums=1,staged=1"],
      ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x144x1024", "scales=3x144x32", "x=100x1024", "offs=3"])], FP8_ROWS),
     ("weights-fp8-widths", [sys.executable, str(SOURCE), "format=f8E4M3FN", "experts=1", "schedule=tile_n=32,warpgroups=1,depth=128,stages=2,in_flight=1,scaled_weights=1,long_sums=1,widths=2"],
-     ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=150x320", "offs=3"])], FP8_WIDTHS),
+     ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x144x320", "scales=3x144x10", "x=150x320", "offs=3"])], WIDTHS),
     ("weights-order", [sys.executable, str(values.DEQUANTIZE_SOURCE), "2", "1", "f8E4M3FN", "bf16", "", "evens_first"], mutants.shapes(["q=37x96", "s=37x3"]), ORDER),
     ("weights-widest", [sys.executable, str(SOURCE), "schedule=tile_n=256,warpgroups=1,stages=2,token_parts=4,in_flight=1"],
      ["--exact", *mutants.shapes(["w=5x5x512", "scales=80x5", "x=250x320"])], WIDEST),
@@ -389,6 +396,8 @@ CASES = [
     case("bias", ["bias=1"], BIAS, more=["--shape", "bias=3x144"]),
     case("unrolled", [], UNROLLED, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1,unroll=2"),
     case("parts", [], PARTS_OF_TOKENS, schedule="tile_n=16,warpgroups=1,stages=2,token_parts=2,in_flight=1"),
+    ("weights-parts-by-width", [sys.executable, str(SOURCE), "experts=1", "schedule=tile_n=32,warpgroups=1,stages=2,token_parts=2,widths=2,in_flight=1"],
+     ["--exact", "--groups", "ragged", *mutants.shapes(["w=3x9x5x512", "scales=3x144x5", "x=150x320", "offs=3"])], [*PARTS_BY_WIDTH, *WIDTHS]),
 ]
 
 
