@@ -50,7 +50,8 @@
     "0: "                                                                                          \
     "while its products run")                                                                      \
   X(T, widths, 1, 8, 1,                                                                            \
-    "equal parts of a tile's tokens, of which as many are loaded and multiplied as have tokens")   \
+    "equal parts of a tile's tokens, of which as many are loaded and multiplied as have tokens; "  \
+    "1 with panels, split, share and common")                                                      \
   X(T, once, 0, 1, 0,                                                                              \
     "1: weights are the first to leave L2, and of those of f8E4M3FN no more is fetched than a "    \
     "stage takes, as suits weights that are read once; unused with direct")                        \
