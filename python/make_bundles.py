@@ -8,7 +8,7 @@ index.json holds `bundles`, a list of
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
-                "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all (moe_opt/_mixed.py); of fast products with scales of
+                "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all, or "rows" where these are few (moe_opt/_mixed.py); of fast products with scales of
                 MX blocks "few", "some", "more", "most" or "many" tokens of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
@@ -347,14 +347,15 @@ def timed_tile(tile):
 
 class Sized(Bundle):
     """A product of weights of four or eight bits, of any sizes, with the schedule that the compiler gives one of these: (tokens, rows) of a
-    layer, or of experts (tokens,) of each, or (tokens, tiles) of all."""
+    layer, or of experts (tokens,) of each, (tokens, tiles) of all, or (tokens, rows) of each."""
 
     def __init__(self, name, op, attributes, operands, results, sizes):
         super().__init__(f"{name}-{'x'.join(map(str, sizes))}", op, attributes, operands, results)
         self.sizes = sizes
 
     def entry(self, source, manifest):
-        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(("tokens", "tiles" if self.is_grouped() else "rows"), self.sizes))}
+        names = SIZES.names_of(self.sizes) if self.is_grouped() else ("tokens", "rows")
+        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(names, self.sizes))}
         if self.is_grouped():
             return entry
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
@@ -376,6 +377,8 @@ class Sized(Bundle):
             leading, m, n, k = [], *sizes, SIZES.LAYER_COLUMNS
         elif len(sizes) == 1:
             leading, m, n, k = [experts], sizes[0] * experts, *SIZES.EXPERT_SIZES[1:]
+        elif sizes[1] == SIZES.SMALL_ROWS:
+            leading, m, n, k = [experts], sizes[0] * experts, SIZES.SMALL_ROWS, SIZES.EXPERT_SIZES[2]
         else:
             leading, (m, n, k) = [experts], SIZES.EXPERTS_BY_TILES[sizes[1]]
         numbers = [*leading, n, k // self.attributes["group_size"]]

@@ -24,7 +24,7 @@ LAYER_SIZES = (
     (256, SOME_ROWS), (256, MANY_ROWS), (1024, SOME_ROWS), (4096, MANY_ROWS),
 )  # fmt: skip
 LAYER_COLUMNS = 8192
-EXPERT_SIZES = (256, 4096, 2048)
+EXPERT_SIZES = (256, 4096, 2048)  # E, N, K that products of experts are compiled for, or as many experts as there may be
 MOST_EXPERTS = 1024
 # Products of few tokens of each expert and four-bit weights: by the tiles of 128 rows that all experts with tokens have, about, of which an
 # H200 works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: warps load the weights of one round,
@@ -38,8 +38,13 @@ EXPERTS_BY_TILES = {HALF_A_ROUND: (8, 2048, 4096), ONE_ROUND: (8, 4096, 2048), F
 _FEW = ((2, 7), (12, 14))
 _GROUP_SUMS = (*_FEW, (24, 28), (40, 56), (96, 106), (384, math.inf))
 _GROUP_SUMS_OF_32 = (*_FEW, (24, 26), (40, 44), (96, 106), (384, math.inf))
-_IN_F16 = (*_FEW, (24, 28), (40, 52), (96, 104), (120, 136), (384, math.inf))  # tokens become f16 first from some number on
+# Tokens become f16 first from some number on, where the weights of an expert have rows and columns enough; others have products of their own for as many
+# tokens of each, compiled for SMALL_ROWS.
+_IN_F16 = (*_FEW, (24, 28), (40, 52), (96, 104), (120, 136), (384, math.inf))
+_SMALL = (96, 384)
 _IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
+_SMALL_OF_32 = (40, 96, 384)
+SMALL_ROWS = 768
 _MXFP4 = (*_FEW, (24, 36), (40, 104), (120, 150), (384, math.inf))
 _MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
 # When which of EXPERTS_BY_TILES is used, as lib/Kernels/mixed_mm/Candidates.c has it, but for MXFP4 with few columns.
@@ -110,25 +115,41 @@ def has_loads(form: str, group: int) -> bool:
     return form == "ui4" or form == "i4" and group != 64
 
 
-def _expert_limits(form: str, group: int, dtype: str, biased: bool) -> tuple[tuple[int, float], ...]:
+def _becomes_f16(form: str, dtype: str, biased: bool) -> bool:
+    return form == "i4" and dtype == "bf16" and not biased
+
+
+def _is_small(rows: int, columns: int, group: int) -> bool:
+    """Whether tokens stay bf16, however many (passes/ExpandRecipes.c)."""
+    return rows < 1024 if group == 32 else rows < 2048 or columns < 1536
+
+
+def _expert_limits(form: str, group: int, dtype: str, in_f16: bool) -> tuple[tuple[int, float], ...]:
     """The products of experts of such weights (group), tokens (dtype) and results."""
     if form == "f8E4M3FN":
         return _MXFP8
     if form == "f4E2M1FN" and dtype == "bf16":
         return _MXFP4
-    if form == "i4" and dtype == "bf16" and not biased:
+    if in_f16:
         return _IN_F16_OF_32 if group == 32 else _IN_F16
     return _GROUP_SUMS_OF_32 if group == 32 else _GROUP_SUMS
 
 
 def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[int, ...]]:
-    """What the products of experts are compiled for, the fewest tokens first: (tokens of each,), or (tokens of each, one of EXPERTS_BY_TILES). form,
-    group: of the weights; dtype: of the tokens; biased: results have a bias."""
-    few, *more = (tokens for tokens, _ in _expert_limits(form, group, dtype, biased))
+    """What the products of experts are compiled for, the fewest tokens first: (tokens of each,), (few tokens of each, one of EXPERTS_BY_TILES), or
+    (more tokens of each, SMALL_ROWS). form, group: of the weights; dtype: of the tokens; biased: results have a bias."""
+    in_f16 = _becomes_f16(form, dtype, biased)
+    few, *more = (tokens for tokens, _ in _expert_limits(form, group, dtype, in_f16))
     by_tiles: list[tuple[int, ...]] = [(few,)]
     if form != "f8E4M3FN":
         by_tiles = [(few, tiles) for tiles in EXPERTS_BY_TILES if tiles != ONE_ROUND or has_loads(form, group)]
-    return [*by_tiles, *((tokens,) for tokens in more)]
+    small = (_SMALL_OF_32 if group == 32 else _SMALL) if in_f16 else ()
+    return [*by_tiles, *((tokens,) for tokens in more), *((tokens, SMALL_ROWS) for tokens in small)]
+
+
+def names_of(size: tuple[int, ...]) -> tuple[str, ...]:
+    """What index.json calls the numbers of one of expert_sizes."""
+    return ("tokens", "rows" if size[1:] == (SMALL_ROWS,) else "tiles")[: len(size)]
 
 
 def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, group: int) -> int:
@@ -146,8 +167,10 @@ def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, 
 def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str, biased: bool) -> tuple[int, ...]:
     """Which of expert_sizes is used for so many tokens of all experts. form, group: of the weights, (rows, columns) for each expert; dtype: of the
     tokens; biased: results have a bias."""
-    limits = _expert_limits(form, group, dtype, biased)
+    in_f16 = _becomes_f16(form, dtype, biased)
+    small = in_f16 and _is_small(rows, columns, group)
+    limits = _expert_limits(form, group, dtype, in_f16 and not small)
     found = next((known for known, limit in limits[:-1] if tokens <= limit * experts), limits[-1][0])
-    if found > limits[0][0] or form == "f8E4M3FN":
-        return (found,)
-    return found, expert_tiles(tokens, experts, rows, columns, form, group)
+    if found == limits[0][0] and form != "f8E4M3FN":
+        return found, expert_tiles(tokens, experts, rows, columns, form, group)
+    return (found, SMALL_ROWS) if small and found in (_SMALL_OF_32 if group == 32 else _SMALL) else (found,)

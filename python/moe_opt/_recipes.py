@@ -27,12 +27,14 @@ def check_weights(shape: tuple[int, ...], recipe: str) -> None:
         raise ValueError(f"b is {tuple(shape)}; K and N must be multiples of {multiple} for {recipe}")
 
 
-# Tokens of an expert on average: up to so many take as long as reading its weights; sums of blocks are faster than weights in bf16, which
-# the product makes in registers for up to so many, with the first and the second of its schedules for up to so many.
-FEW_TOKENS, BLOCKS_TOKENS, MIXED_TOKENS, SOME_TOKENS, MORE_TOKENS = 64, 256, 1152, 96, 384
-# Few of them are multiplied so, too, where tiles of so many rows of weights are enough for nearly all multiprocessors of an H200, and, where the scales of
-# a row lie side by side, behind so many tokens of an expert.
-TILE_ROWS, MULTIPROCESSORS, BLOCKS_TOKENS_OF_ROWS = 256, 132, 32
+# Tokens of an expert on average.
+FEW_TOKENS = 64  # up to which a product takes as long as reading the weights
+BLOCKS_TOKENS = 256  # up to which sums of blocks are faster than weights in bf16
+MIXED_TOKENS = 1152  # up to which the product makes bf16 weights in registers, and the limits of the first two of its three schedules
+SOME_TOKENS, MORE_TOKENS = 96, 384
+BLOCKS_TOKENS_OF_ROWS = 32  # up to which sums of blocks are as fast as that, where the scales of a row lie side by side
+# Few tokens are multiplied so, too, where tiles of so many rows of weights are enough for nearly all multiprocessors of an H200.
+TILE_ROWS, MULTIPROCESSORS = 256, 132
 
 
 Shape = tuple[int, ...]

@@ -165,7 +165,7 @@ SIZES_OF_EXPERTS = sorted({size for form in FORMS for size in sizes_of_experts(*
 
 @pytest.mark.parametrize("size", SIZES_OF_EXPERTS)
 def test_each_product_of_experts(monkeypatch, asked, size):
-    monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: tuple(zip(("tokens", "tiles"), size)))
+    monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: tuple(zip(_mixed.names_of(size), size)))
     for form, group, dtype, biased in FORMS:
         if size not in sizes_of_experts(form, group, dtype, biased):
             continue
@@ -173,7 +173,7 @@ def test_each_product_of_experts(monkeypatch, asked, size):
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
         x, offs = tokens(150, dtype, columns=COLUMNS), ends(5, 0, 145)  # tiles of several widths, and two of an expert
         assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias)), form
-        assert (asked[-1]["tokens"], asked[-1].get("tiles")) == (*size, None)[:2]
+        assert tuple(asked[-1][name] for name in _mixed.names_of(size)) == size
 
 
 def tiles_of(form, group, dtype="bf16", scales="bf16"):
@@ -299,6 +299,19 @@ def test_sizes_of_experts():
         assert sizes((*few, 288, 289, 832, 833, 1200, 1201), "f4E2M1FN", 32, "bf16", biased) == [*many, 24, 40, 40, 120, 120, 384]
         assert sizes((40, 41, 288, 289, 960, 961, 3072, 3073), "f8E4M3FN", 32, "bf16", biased) == [2, 12, 12, 64, 64, 384, 384, 1024]
     assert _mixed.expert_size(5, 0, 4096, 2048, "i4", 32, "bf16", False) == (384,)
+
+
+def test_sizes_of_small_experts():
+    """Few rows or columns: tokens stay bf16, as in the compiler."""
+    def sizes(counts, rows, columns, group, biased=False):
+        return [_mixed.expert_size(m, 8, rows, columns, "i4", group, "bf16", biased) for m in counts]
+
+    small = _mixed.SMALL_ROWS
+    assert sizes((300, 449, 848, 849), 2032, 2048, 64) == sizes((300, 449, 848, 849), 2048, 1472, 64) == [(40,), (96, small), (96, small), (384, small)]
+    assert sizes((300, 449, 1088, 1089), 2048, 1536, 128) == [(40,), (96,), (120,), (384,)]
+    assert sizes((208, 209, 353, 849), 1008, 2048, 32) == [(24,), (40, small), (96, small), (384, small)]
+    assert sizes((209, 833), 1024, 128, 32) == [(40,), (120,)] and sizes((449,), 768, 768, 64, True) == [(96,)]
+    assert len(sizes((8,), 768, 768, 64)[0]) == 2
 
 
 def test_tiles_of_experts():

@@ -34,10 +34,6 @@
 #define LONG_BEHIND(n, s, is_common)                                                               \
   { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .common = (is_common) }
 
-/* Results go through shared memory, and tiles have several widths. */
-#define LONG_STAGED(n, w, s, k)                                                                    \
-  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .staged = 1, .widths = (k) }
-
 #define MOST_CANDIDATES 3
 #define ALL INT64_MAX
 #define ANY 0
@@ -224,10 +220,12 @@ enum {
 #define SMALL_SHIFTS SMALL_BY_TMA, .subnormal = 1
 #define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
-/* Weights are multiplied by their scales, in tiles of several widths, and the results go through
- * shared memory. */
+/* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
+ * memory; by three warpgroups not behind the piece before. */
 #define LONG_WIDTHS(n, w, s, k)                                                                    \
   { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = (k) }
+#define BY_THREE_WARPGROUPS                                                                        \
+  { MOE__TILE(128, 3, 128, 3), MOE__LONG_SUMS, .staged = 1, .widths = 4 }
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
@@ -263,17 +261,17 @@ static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Tiles by width" */
     {22, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG_WIDTHS(64, 4, 5, 4)}},
     {36, SCALED_E2M1, {LONG_WIDTHS(64, 4, 5, 4), LONG_WIDTHS(112, 4, 4, 7)}},
-    {104, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 7), LONG_STAGED(128, 3, 3, 4)}},
-    {150, SCALED_E2M1, {LONG_WIDTHS(160, 3, 3, 5), LONG_STAGED(128, 3, 3, 4)}},
-    {ALL, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 1), LONG_STAGED(128, 3, 3, 4)}},
+    {104, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
+    {150, SCALED_E2M1, {LONG_WIDTHS(160, 3, 3, 5), BY_THREE_WARPGROUPS}},
+    {ALL, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 1), BY_THREE_WARPGROUPS}},
     /* mixed_experts.md, "Schedules by tokens" */
     {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
     {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
     /* mixed_experts.md, "Tiles by width" */
-    {104, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), LONG_STAGED(128, 3, 3, 4)}},
-    {136, ROW_POWERS, {LONG_STAGED(128, 3, 3, 4), LONG_WIDTHS(112, 4, 4, 7)}},
-    {640, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), LONG_STAGED(128, 3, 3, 4)}},
-    {ALL, ROW_POWERS, {LONG_STAGED(128, 3, 3, 4), LONG_WIDTHS(112, 4, 4, 7)}},
+    {104, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
+    {136, ROW_POWERS, {BY_THREE_WARPGROUPS, LONG_WIDTHS(112, 4, 4, 7)}},
+    {640, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
+    {ALL, ROW_POWERS, {BY_THREE_WARPGROUPS, LONG_WIDTHS(112, 4, 4, 7)}},
     /* mixed_many_tokens.md, "Many tokens, in parts" */
     {24, ANY, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
     {36, ANY, {TILE(48, 3, 128, 7), TILE(32, 2, 128, 10)}},
@@ -293,13 +291,13 @@ enum {
 #define WIDTHS(n, s, k) MOE__TILE(n, 3, 128, s), .widths = (k)
 #define PARTS_OF(n) MOE__TILE(n, 2, 256, 2), .token_parts = 2
 #define PART_WIDTHS(n, k) PARTS_OF(n), .staged = 1, .widths = (k)
-/* Whether weights take fewer shifts. The first three rows: mixed_experts.md, "Integers with fewer
- * shifts"; the others: "Tiles by width". */
+/* The argument says whether weights take fewer shifts. The first three rows: mixed_experts.md,
+ * "Integers with fewer shifts"; the others: "Tiles by width". */
 /* clang-format off */
 #define GROUP_SUM_ROWS(...)                                                                        \
   {14, ANY, {{MOE__TILE(16, 4, 256, 4), __VA_ARGS__}, TILE(16, 4, 128, 9)}},                       \
   {28, LONG_STAGES, {{MOE__TILE(32, 4, 256, 3), __VA_ARGS__}, TILE(32, 4, 128, 7)}},               \
-  {26, ANY, {{MOE__TILE(32, 4, 128, 7), __VA_ARGS__}, TILE(32, 4, 128, 7)}},                       \
+  {26, ANY, {{MOE__TILE(32, 4, 128, 7), __VA_ARGS__}, {WIDTHS(48, 7, 3), __VA_ARGS__}}},           \
   {56, LONG_GROUPS, {{WIDTHS(64, 6, 4), __VA_ARGS__}, {WIDTHS(48, 7, 3), __VA_ARGS__}}},           \
   {44, ANY, {{WIDTHS(48, 7, 3), __VA_ARGS__}, TILE(48, 3, 128, 7)}},                               \
   {84, ANY, {{PART_WIDTHS(96, 6), __VA_ARGS__}, {PART_WIDTHS(128, 8), __VA_ARGS__}}},              \
@@ -403,8 +401,8 @@ static const row_t FP8_EXPERTS[] = {
     {36, SIZED, {LONG_WIDTHS(64, 4, 4, 4), LONG(64, 4, 128, 4)}},
     {64, SIZED, {ONCE_IN_EIGHTHS(128), LONG_WIDTHS(128, 4, 3, 4)}},
     {384, SIZED, {LONG_WIDTHS(128, 4, 3, 4), STAGED(128, 3, 1)}},
+    /* mixed_mxfp8.md, "The kernel and its defaults" */
     {20, BY_ROWS, {LONG(32, 4, 128, 4), LONG(64, 4, 128, 4)}},
-    {20, ANY, {LONG(32, 4, 128, 5), LONG(64, 4, 128, 4)}},
     {64, ANY, {LONG(64, 4, 128, 4), LONG(112, 3, 128, 3)}},
     /* grouped_mx_blocks.md, "Weights that become bf16 in the product" */
     {384, ANY, {STAGED(128, 3, 1), STAGED(208, 2, 2)}},

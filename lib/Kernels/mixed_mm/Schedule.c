@@ -222,7 +222,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
 #define QUARTER_REGISTERS 16384
 /* Registers of a thread that loads, where setmaxnreg gives others to those that multiply. */
 #define LOADER_REGISTERS 48
-#define FEW_LOADER_REGISTERS 32    /* where a piece becomes numbers behind the one before */
+#define FEW_LOADER_REGISTERS 32    /* where those that multiply need more */
 #define FEWEST_LOADER_REGISTERS 24 /* where those that multiply need all others */
 #define WIDE_TILE 48
 #define WIDE_MARGIN 40
@@ -248,7 +248,8 @@ static bool divide_registers(MlirOperation op, const moe__mixed_schedule_t *s,
   if (l->divides) {
     int each = registers_of(s, warps + MOE__MIXED_WARPS);
     int all = each * (s->warpgroups + 1);
-    /* Those that multiply in several widths need more, and those that load do with fewer. */
+    /* With several widths those that multiply need more, but with scales of E8M0, where ptxas
+     * serializes products (C7512) if they have. */
     bool takes_more = s->widths > 1 && (!s->scaled_weights || moe__mixed_takes_row_powers(op));
     l->loader_registers = takes_more ? FEW_LOADER_REGISTERS : LOADER_REGISTERS;
     if ((all - LOADER_REGISTERS) / s->warpgroups / 8 * 8 < needed)

@@ -314,7 +314,8 @@ def _layer_attributes(op, attributes, kinds, results, tokens, rows, columns):
 @functools.lru_cache(maxsize=4096)
 def _expert_attributes(*sizes_and_kind):
     """The same of experts."""
-    return tuple(zip(("tokens", "tiles"), _mixed.expert_size(*sizes_and_kind)))
+    size = _mixed.expert_size(*sizes_and_kind)
+    return tuple(zip(_mixed.names_of(size), size))
 
 
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=False):
