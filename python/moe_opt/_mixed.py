@@ -41,9 +41,7 @@ _GROUP_SUMS_OF_32 = (*_FEW, (24, 26), (40, 44), (96, 106), (384, math.inf))
 # Tokens become f16 first from some number on, where the weights of an expert have rows and columns enough; others have products of their own for as many
 # tokens of each, compiled for SMALL_ROWS.
 _IN_F16 = (*_FEW, (24, 28), (40, 52), (96, 104), (120, 136), (384, math.inf))
-_SMALL = (96, 384)
 _IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
-_SMALL_OF_32 = (40, 96, 384)
 SMALL_ROWS = 768
 _MXFP4 = (*_FEW, (24, 36), (40, 104), (120, 150), (384, math.inf))
 _MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
@@ -124,6 +122,11 @@ def _is_small(rows: int, columns: int, group: int) -> bool:
     return rows < 1024 if group == 32 else rows < 2048 or columns < 1536
 
 
+def _small_products(group: int) -> tuple[int, ...]:
+    """Of _GROUP_SUMS, those whose tokens would become f16 if rows and columns were enough."""
+    return (40, 96, 384) if group == 32 else (96, 384)
+
+
 def _expert_limits(form: str, group: int, dtype: str, in_f16: bool) -> tuple[tuple[int, float], ...]:
     """The products of experts of such weights (group), tokens (dtype) and results."""
     if form == "f8E4M3FN":
@@ -143,7 +146,7 @@ def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[
     by_tiles: list[tuple[int, ...]] = [(few,)]
     if form != "f8E4M3FN":
         by_tiles = [(few, tiles) for tiles in EXPERTS_BY_TILES if tiles != ONE_ROUND or has_loads(form, group)]
-    small = (_SMALL_OF_32 if group == 32 else _SMALL) if in_f16 else ()
+    small = _small_products(group) if in_f16 else ()
     return [*by_tiles, *((tokens,) for tokens in more), *((tokens, SMALL_ROWS) for tokens in small)]
 
 
@@ -173,4 +176,4 @@ def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, g
     found = next((known for known, limit in limits[:-1] if tokens <= limit * experts), limits[-1][0])
     if found == limits[0][0] and form != "f8E4M3FN":
         return found, expert_tiles(tokens, experts, rows, columns, form, group)
-    return (found, SMALL_ROWS) if small and found in (_SMALL_OF_32 if group == 32 else _SMALL) else (found,)
+    return (found, SMALL_ROWS) if small and found in _small_products(group) else (found,)

@@ -222,8 +222,10 @@ enum {
 #define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
 /* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
  * memory; by three warpgroups not behind the piece before. */
+#define BEHIND_WIDTHS(n, w, s, k)                                                                  \
+  MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = (k)
 #define LONG_WIDTHS(n, w, s, k)                                                                    \
-  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = (k) }
+  { BEHIND_WIDTHS(n, w, s, k) }
 #define BY_THREE_WARPGROUPS                                                                        \
   { MOE__TILE(128, 3, 128, 3), MOE__LONG_SUMS, .staged = 1, .widths = 4 }
 #define PARTS(n, s)                                                                                \
@@ -367,7 +369,7 @@ enum {
 
 /* Nobody reads the weights again. */
 #define ONCE_IN_EIGHTHS(n)                                                                         \
-  { MOE__TILE(n, 4, 128, 3), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = 8, .once = 1 }
+  { BEHIND_WIDTHS(n, 4, 3, 8), .once = 1 }
 /* Results go through shared memory, and CTAs share tokens. */
 #define STAGED(n, w, ctas)                                                                         \
   { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }

@@ -25,8 +25,8 @@ TOKENS = (1, 2, 4, 8, 11, 16, 24, 33, 70, 150, 400)
 
 cases = []
 for form, group, dtype in FORMS:
-    few = mixed.expert_sizes(form, group, dtype, False)[0][0]
-    for tiles in (size[1] for size in mixed.expert_sizes(form, group, dtype, False) if size[0] == few):
+    sizes = mixed.expert_sizes(form, group, dtype, False)
+    for tiles in (size[1] for size in sizes if size[0] == sizes[0][0]):
         tokens, rows, columns = mixed.EXPERTS_BY_TILES[tiles]
         cases.append((form, group, dtype, tokens, mixed.EXPERT_SIZES[0], rows, columns, tiles))
     cases += [(form, group, dtype, tokens, experts, rows, columns, mixed.expert_tiles(tokens, experts, rows, columns, form, group))
