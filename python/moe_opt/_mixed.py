@@ -27,11 +27,13 @@ LAYER_COLUMNS = 8192
 EXPERT_SIZES = (256, 4096, 2048)  # E, N, K that products of experts are compiled for, or as many experts as there may be
 MOST_EXPERTS = 1024
 # Products of few tokens of each expert and four-bit weights: by the tiles of 128 rows that all experts with tokens have, about, of which an
-# H200 works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: warps load the weights of one round,
-# all CTAs divide the last tiles of few rounds, and tiles are larger in many (docs/performance/mixed_experts.md).
+# H200 works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: tiles are smaller where that
+# keeps more of an H200 busy (docs/performance/mixed_experts.md).
 TILES, TILE_ROWS = 264, 128
-HALF_A_ROUND, ONE_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 256, 360, 7072
-EXPERTS_BY_TILES = {HALF_A_ROUND: (8, 2048, 4096), ONE_ROUND: (8, 4096, 2048), FEW_ROUNDS: (8, 5760, 4096), MANY_ROUNDS: (512, 4096, 2048)}
+HALF_A_ROUND, MOST_OF_A_ROUND, ONE_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 160, 256, 360, 7072
+EXPERTS_BY_TILES = {
+    HALF_A_ROUND: (8, 2048, 4096), MOST_OF_A_ROUND: (8, 2560, 4096), ONE_ROUND: (8, 4096, 2048), FEW_ROUNDS: (8, 5760, 4096), MANY_ROUNDS: (512, 4096, 2048),
+}  # fmt: skip
 
 # The products of experts, by the tokens of each, on average: how many a product is compiled for, and up to how many it is used where experts are drawn
 # for tokens at random; the last for any number (docs/performance/mixed_python.md).
@@ -45,11 +47,12 @@ _IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
 SMALL_ROWS = 768
 _MXFP4 = (*_FEW, (24, 36), (40, 104), (120, 150), (384, math.inf))
 _MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
-# When which of EXPERTS_BY_TILES is used, as lib/Kernels/mixed_mm/Candidates.c has it, but for MXFP4 with few columns.
-_FULL = 0.75  # of a round, from which warps load weights
-_IDLE_COLUMNS = 900  # of a round: what to divide the last tiles costs
-_SURE = 4  # rounds, of which more come out otherwise than on average
-_MANY = {("f4E2M1FN", 32): 4, ("ui4", 32): 8}  # rounds from which larger tiles are used; of others 16
+# Which of EXPERTS_BY_TILES is used up to how many rounds, as lib/Kernels/mixed_mm/Candidates.c has it.
+_INTEGERS_BY_ROUNDS = (
+    (0.5, HALF_A_ROUND), (0.75, MOST_OF_A_ROUND), (1, ONE_ROUND), (1.5, HALF_A_ROUND), (2, MOST_OF_A_ROUND), (16, HALF_A_ROUND), (math.inf, MANY_ROUNDS),
+)  # fmt: skip
+_MXFP4_BY_ROUNDS = ((0.5, HALF_A_ROUND), (0.75, MOST_OF_A_ROUND), (1, ONE_ROUND), (4, FEW_ROUNDS), (math.inf, MANY_ROUNDS))
+_MXFP4_OF_F16_BY_ROUNDS = ((0.75, HALF_A_ROUND), (1, ONE_ROUND), (4, FEW_ROUNDS), (math.inf, MANY_ROUNDS))
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
 ROOM = {1: 132, 2: 66, 4: 30}
@@ -108,9 +111,10 @@ def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, co
     return min((size for size in candidates(tiles, tokens) if tiles[size]["columns"] <= columns), key=cost)
 
 
-def has_loads(form: str, group: int) -> bool:
-    """Whether such weights are sooner there where warps load them: others have no product for ONE_ROUND."""
-    return form == "ui4" or form == "i4" and group != 64
+def _by_rounds(form: str, dtype: str) -> tuple[tuple[float, int], ...]:
+    if form != "f4E2M1FN":
+        return _INTEGERS_BY_ROUNDS
+    return _MXFP4_BY_ROUNDS if dtype == "bf16" else _MXFP4_OF_F16_BY_ROUNDS
 
 
 def _becomes_f16(form: str, dtype: str, biased: bool) -> bool:
@@ -145,7 +149,7 @@ def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[
     few, *more = (tokens for tokens, _ in _expert_limits(form, group, dtype, in_f16))
     by_tiles: list[tuple[int, ...]] = [(few,)]
     if form != "f8E4M3FN":
-        by_tiles = [(few, tiles) for tiles in EXPERTS_BY_TILES if tiles != ONE_ROUND or has_loads(form, group)]
+        by_tiles = [(few, tiles) for tiles in sorted({tiles for _, tiles in _by_rounds(form, dtype)})]
     small = _small_products(group) if in_f16 else ()
     return [*by_tiles, *((tokens,) for tokens in more), *((tokens, SMALL_ROWS) for tokens in small)]
 
@@ -155,16 +159,12 @@ def names_of(size: tuple[int, ...]) -> tuple[str, ...]:
     return ("tokens", "rows" if size[1:] == (SMALL_ROWS,) else "tiles")[: len(size)]
 
 
-def expert_tiles(tokens: int, experts: int, rows: int, columns: int, form: str, group: int) -> int:
-    """Which of EXPERTS_BY_TILES is used for so many tokens of all experts, a few of each, that are drawn at random."""
+def expert_tiles(tokens: int, experts: int, rows: int, form: str, dtype: str) -> int:
+    """Which of EXPERTS_BY_TILES is used for so many tokens (dtype) of all experts, a few of each, that are drawn at random. form: of the weights, of
+    which each expert has so many rows."""
     touched = experts * (1 - (1 - 1 / experts) ** tokens)
     rounds = touched * -(-rows // TILE_ROWS) / TILES
-    if rounds <= 1:
-        return ONE_ROUND if rounds > _FULL and has_loads(form, group) else HALF_A_ROUND
-    if rounds > _MANY.get((form, group), 16):
-        return MANY_ROUNDS
-    idle = math.ceil(rounds) - rounds
-    return FEW_ROUNDS if rounds > _SURE or idle * columns > _IDLE_COLUMNS else HALF_A_ROUND
+    return next(tiles for most, tiles in _by_rounds(form, dtype) if rounds <= most)
 
 
 def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str, biased: bool) -> tuple[int, ...]:
@@ -175,5 +175,5 @@ def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, g
     limits = _expert_limits(form, group, dtype, in_f16 and not small)
     found = next((known for known, limit in limits[:-1] if tokens <= limit * experts), limits[-1][0])
     if found == limits[0][0] and form != "f8E4M3FN":
-        return found, expert_tiles(tokens, experts, rows, columns, form, group)
+        return found, expert_tiles(tokens, experts, rows, form, dtype)
     return (found, SMALL_ROWS) if small and found in _small_products(group) else (found,)

@@ -315,21 +315,20 @@ def test_sizes_of_small_experts():
 
 
 def test_tiles_of_experts():
-    """Few tokens of each expert: on both sides of limits, by rounds of 264 tiles of 128 rows, and by the tiles that are idle in the last one."""
-    def tiles(tokens, rows, columns, form="i4", group=32, experts=1 << 20, dtype="bf16"):  # of so many that each token has another
-        found = _mixed.expert_size(tokens, experts, rows, columns, form, group, dtype, False)
+    """Few tokens of each expert: on both sides of limits, by rounds of 264 tiles of 128 rows."""
+    def tiles(tokens, form="i4", group=32, dtype="bf16", rows=128, experts=1 << 20):  # of so many that each token has another
+        found = _mixed.expert_size(tokens, experts, rows, 2048, form, group, dtype, False)
         assert found[0] == 2
         return found[1]
 
-    half, one, few, many = _mixed.EXPERTS_BY_TILES
-    assert [tiles(198, rows, 4096) for rows in (1, 128)] == [half, half] and tiles(199, 128, 4096) == one and tiles(199, 128, 4096, group=64) == half
-    assert tiles(199, 128, 4096, "ui4", 64) == one and tiles(199, 128, 4096, "f4E2M1FN") == half
-    assert [tiles(m, 128, 2048) for m in (263, 265, 411, 413, 527, 530)] == [one, few, few, half, half, few], "900 columns of a round are idle"
-    assert [tiles(m, 128, 896) for m in (265, 1055, 1058)] == [half, half, few]
-    assert [tiles(m, 128, 896) for m in (4220, 4240)] == [few, many] and [tiles(m, 128, 896, "f4E2M1FN") for m in (1050, 1058)] == [half, many]
-    assert [tiles(m, 128, 896, "ui4") for m in (2110, 2118)] == [few, many]
-    assert tiles(8, 4096, 2048, experts=8) == half, "some of 8 experts have two of 8 tokens: 168 tiles"
-    assert tiles(4240, 128, 896, dtype="f16") == many and tiles(199, 128, 4096, dtype="f16") == one, "f16 tokens as bf16 ones"
+    half, most, one, few, many = _mixed.EXPERTS_BY_TILES
+    counts = (132, 133, 198, 199, 264, 265, 396, 397, 528, 530, 1056, 1058, 4220, 4240)
+    for kind in (("i4", 32), ("i4", 64, "f16"), ("ui4", 128), ("ui4", 32, "f16")):
+        assert [tiles(m, *kind) for m in counts] == [half, most, most, one, one, half, half, most, most, half, half, half, half, many]
+    assert [tiles(m, "f4E2M1FN") for m in counts] == [half, most, most, one, one, few, few, few, few, few, few, many, many, many]
+    assert [tiles(m, "f4E2M1FN", dtype="f16") for m in counts] == [half, half, half, one, one, few, few, few, few, few, few, many, many, many]
+    assert tiles(133, rows=1) == most and tiles(66, rows=129) == half and tiles(67, rows=129) == most
+    assert tiles(8, rows=4096, experts=8) == most, "some of 8 experts have two of 8 tokens: 168 tiles"
     assert _mixed.expert_size(8, 256, 4096, 2048, "f8E4M3FN", 32, "bf16", False) == (2,)
 
 

@@ -206,20 +206,39 @@ enum {
   NUMBERS_7 = 1 << 5,   /* seven or more: room for fewer stages beside a table of many groups */
   FEW_GROUPS = 1 << 6,  /* a table of these leaves room for longer stages */
   INTEGERS = 1 << 7,    /* with bf16 for all else */
-  /* Rounds of tiles of 128 rows, of which a multiprocessor has two at once. */
-  ONE_ROUND = 1 << 8,    /* or less */
-  FULL_ROUND = 1 << 9,   /* most of one, and no more */
-  MANY_ROUNDS = 1 << 10, /* so many that larger tiles are faster */
-  DIVIDED = 1 << 11,     /* so that all CTAs should divide the last tiles */
-  LOADED = 1 << 12,      /* warps load such weights sooner than the TMA, where they are one round */
-  ROW_POWERS = 1 << 14   /* integers that want scaled weights */
+  /* Rounds of tiles of 128 rows, of which a multiprocessor has two at once: up to so many, */
+  HALF_A_ROUND = 1 << 8,
+  MOST_OF_A_ROUND = 1 << 9,
+  ONE_ROUND = 1 << 10,
+  FEW_ROUNDS = 1 << 11,
+  /* and more than one and a half and up to two, and more than few by far. */
+  TWO_ROUNDS = 1 << 12,
+  MANY_ROUNDS = 1 << 13,
+  ROW_POWERS = 1 << 14 /* integers that want scaled weights */
 };
 
-#define SMALL_PANELS .tile_n = 8, .panels = 8, .depth = 256, .ctas_per_sm = 2
-#define SMALL_BY_TMA SMALL_PANELS, .stages = 4
-#define SMALL_SHIFTS SMALL_BY_TMA, .subnormal = 1
+/* Tiles of p panels, of which a multiprocessor has some at once. */
+#define FEW_PANELS(p, d, s, ctas)                                                                  \
+  .tile_n = 8, .panels = (p), .depth = (d), .stages = (s), .ctas_per_sm = (ctas)
+#define FOUR_PANELS FEW_PANELS(4, 256, 3, 3)
+#define FOUR_PANELS_AT_ONCE FEW_PANELS(4, 128, 4, 4)
+#define EIGHT_PANELS FEW_PANELS(8, 256, 4, 2)
+#define EIGHT_PANELS_AT_ONCE FEW_PANELS(8, 128, 4, 2)
+#define LARGE_PANELS(s) FEW_PANELS(16, 256, s, 1)
 #define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
-#define LARGE_PANELS .tile_n = 8, .panels = 16, .depth = 256, .stages = 5
+/* Up to six tokens of each expert; the argument says whether weights take fewer shifts. */
+/* clang-format off */
+#define INTEGER_ROWS(asks, ...)                                                                    \
+  {6, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},           \
+  {6, (asks) | MOST_OF_A_ROUND,                                                                    \
+   {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                              \
+  {6, (asks) | ONE_ROUND,                                                                          \
+   {{EIGHT_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}},                     \
+  {6, (asks) | TWO_ROUNDS, {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},      \
+  {6, (asks) | MANY_ROUNDS,                                                                        \
+   {{LARGE_PANELS(3), .spread = 1, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                     \
+  {6, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}},
+/* clang-format on */
 /* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
  * memory; by three warpgroups not behind the piece before. */
 #define BEHIND_WIDTHS(n, w, s, k)                                                                  \
@@ -232,30 +251,27 @@ enum {
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
 static const row_t EXPERTS[] = {
-    /* mixed_experts.md, "Few tokens, by rounds of tiles" */
+    /* mixed_experts.md, "Few tokens, small tiles" */
+    INTEGER_ROWS(INTEGERS, .subnormal = 1){
+        6, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
+    {6, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_AT_ONCE}, {FOUR_PANELS}}},
+    {6, USUAL_MXFP4 | ONE_ROUND, {{EIGHT_PANELS_AT_ONCE, MOE__LONG_SUMS}, {EIGHT_PANELS_AT_ONCE}}},
     {6,
-     INTEGERS | FULL_ROUND | LOADED,
-     {{SMALL_PANELS, .stages = 6, .direct = 1, .subnormal = 1}, {SMALL_SHIFTS}}},
+     USUAL_MXFP4 | FEW_ROUNDS,
+     {{FEW_PANELS(8, 256, 3, 2), MOE__LONG_SUMS, .spread = 1}, {EIGHT_PANELS, .spread = 1}}},
     {6,
-     INTEGERS | MANY_ROUNDS,
-     {{LARGE_PANELS, .subnormal = 1, .spread = 1}, {SMALL_SHIFTS, .spread = 1}}},
-    {6, INTEGERS | DIVIDED, {{SMALL_SHIFTS, .spread = 1}, {SMALL_SHIFTS}}},
-    {6, INTEGERS, {{SMALL_SHIFTS}, {SMALL_SHIFTS, .spread = 1}}},
-    {6,
-     SAME_TYPES | E2M1 | FULL_ROUND | LOADED,
-     {{SMALL_PANELS, .stages = 5, .direct = 1}, {SMALL_BY_TMA}}},
-    {6,
-     SAME_TYPES | FULL_ROUND | LOADED,
-     {{SMALL_PANELS, .stages = 6, .direct = 1}, {SMALL_BY_TMA}}},
-    {6, SAME_TYPES | ONE_ROUND, {{SMALL_BY_TMA}, {SMALL_BY_TMA, .spread = 1}}},
-    {6, SAME_TYPES | MANY_ROUNDS, {{LARGE_PANELS, .spread = 1}, {LARGE_PANELS}}},
-    {6, SAME_TYPES | DIVIDED, {{SMALL_BY_TMA, .spread = 1}, {LARGE_PANELS, .spread = 1}}},
-    {6, SAME_TYPES, {{SMALL_BY_TMA}, {LARGE_PANELS, .spread = 1}}},
+     USUAL_MXFP4,
+     {{LARGE_PANELS(4), MOE__LONG_SUMS, .spread = 1}, {LARGE_PANELS(5), .spread = 1}}},
+    {6, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_AT_ONCE}}},
+    {6, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_AT_ONCE}}},
+    {6, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
+    {6, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
+    INTEGER_ROWS(SAME_TYPES, .subnormal = 0)
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {6, ONE_ROUND, {{SMALL_BY_TMA}, TILE(8, 4, 256, 4)}},
-    {6, E2M1, {{LARGE_PANELS}, TILE(8, 4, 256, 4)}},
+    {6, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
+    {6, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Few tokens, fewer instructions" */
@@ -313,32 +329,16 @@ static const row_t SHIFTED_GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 1)};
 static const row_t GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 0)};
 
 #define MOST_FEW_GROUPS 512
-#define FULL 0.75        /* of a round */
-#define IDLE_COLUMNS 900 /* of a round: what to divide the last tiles costs */
-#define FEW_ROUNDS 4     /* more come out otherwise than on average */
-#define LOADED_COLUMNS 2048
-
-/* The rounds that larger tiles need, by the instructions that weights need. */
-static double many_rounds(const moe__mixed_product_t *p) {
-  return p->is_e2m1 ? 4 : p->numbers > 1 ? 8 : 16;
-}
 
 /* By the experts that have tokens, on average: where the rows are not known they are many. */
 static unsigned of_rounds(const moe__mixed_product_t *p) {
   if (p->rows < 0)
     return MANY_ROUNDS;
   double tiles = p->touched * (double)moe__mixed_quotient_up(p->rows, 128);
-  double rounds = tiles / (2 * MOE__MULTIPROCESSORS), idle = ceil(rounds) - rounds;
-  if (rounds <= 1)
-    return ONE_ROUND | bit_if(rounds > FULL, FULL_ROUND);
-  return bit_if(rounds > many_rounds(p), MANY_ROUNDS) |
-         bit_if(rounds > FEW_ROUNDS || idle * (double)p->columns > IDLE_COLUMNS, DIVIDED);
-}
-
-/* Where it was timed: MXFP4 with few columns, integers in groups of 64 with zero points alone. */
-static bool is_loaded(const moe__mixed_product_t *p) {
-  return p->is_e2m1 ? p->columns >= 0 && p->columns <= LOADED_COLUMNS
-                    : p->group != 64 || p->has_zeros;
+  double rounds = tiles / (2 * MOE__MULTIPROCESSORS);
+  return bit_if(rounds <= 0.5, HALF_A_ROUND) | bit_if(rounds <= 0.75, MOST_OF_A_ROUND) |
+         bit_if(rounds <= 1, ONE_ROUND) | bit_if(rounds > 1.5 && rounds <= 2, TWO_ROUNDS) |
+         bit_if(rounds <= 4, FEW_ROUNDS) | bit_if(rounds > 16, MANY_ROUNDS);
 }
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
@@ -350,7 +350,6 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
       EXPERTS, p->tokens,
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
-          bit_if(is_loaded(p), LOADED) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
           bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS));

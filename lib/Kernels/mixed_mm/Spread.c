@@ -105,10 +105,13 @@ moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirVal
 
 /* ---- Sums ---- */
 
+#define SUMS_AT_ONCE 4 /* that a lane stores */
+
 /* Where the sums of run `number` are; and the word that says so. */
 static MlirValue partials_of(moe__mixed_mm_t *s, MlirValue number) {
   moe__builder_t *b = &s->kernel.builder;
-  int bytes = MOE__PARTIAL_SUMS / s->schedule.ctas_per_sm * 4;
+  int of_run = MOE__PARTIAL_SUMS / s->schedule.ctas_per_sm;
+  int bytes = of_run / SUMS_AT_ONCE * SUMS_AT_ONCE * 4;
   return moe__offset(b, s->partials, moe__mul(b, number, bytes));
 }
 
