@@ -37,7 +37,7 @@ EXPERTS_BY_TILES = {
 
 # The products of experts, by the tokens of each, on average: how many a product is compiled for, and up to how many it is used where experts are drawn
 # for tokens at random; the last for any number (docs/performance/mixed_python.md).
-_FEW = ((2, 7), (12, 14))
+_FEW = ((2, 6), (12, 14))
 _GROUP_SUMS = (*_FEW, (24, 28), (40, 56), (96, 106), (384, math.inf))
 _GROUP_SUMS_OF_32 = (*_FEW, (24, 26), (40, 44), (96, 106), (384, math.inf))
 # Tokens become f16 first from some number on, where the weights of an expert have rows and columns enough; others have products of their own for as many
@@ -45,7 +45,7 @@ _GROUP_SUMS_OF_32 = (*_FEW, (24, 26), (40, 44), (96, 106), (384, math.inf))
 _IN_F16 = (*_FEW, (24, 28), (40, 52), (96, 104), (120, 136), (384, math.inf))
 _IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
 SMALL_ROWS = 768
-_MXFP4 = (*_FEW, (24, 36), (40, 104), (120, 150), (384, math.inf))
+_MXFP4 = ((2, 6), (12, 12), (24, 36), (40, 104), (120, 150), (384, math.inf))
 _MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
 # Which of EXPERTS_BY_TILES is used up to how many rounds, as lib/Kernels/mixed_mm/Candidates.c has it.
 _INTEGERS_BY_ROUNDS = (

@@ -204,20 +204,19 @@ enum {
   SCALED_E2M1 = 1 << 3, /* wants scaled weights */
   NUMBERS_5 = 1 << 4,   /* five bytes of scales and zero points for 64 columns, or more */
   NUMBERS_7 = 1 << 5,   /* seven or more: room for fewer stages beside a table of many groups */
-  FEW_GROUPS = 1 << 6,  /* a table of these leaves room for longer stages */
   INTEGERS = 1 << 7,    /* with bf16 for all else */
   /* Rounds of tiles of 128 rows, of which a multiprocessor has two at once: up to so many, */
   HALF_A_ROUND = 1 << 8,
   MOST_OF_A_ROUND = 1 << 9,
   ONE_ROUND = 1 << 10,
   FEW_ROUNDS = 1 << 11,
-  /* and more than one and a half and up to two, and more than few by far. */
+  /* and from one and a half to two, and more than 16. */
   TWO_ROUNDS = 1 << 12,
   MANY_ROUNDS = 1 << 13,
   ROW_POWERS = 1 << 14 /* integers that want scaled weights */
 };
 
-/* Tiles of p panels, of which a multiprocessor has some at once. */
+/* Tiles of p panels; a multiprocessor has several CTAs. */
 #define FEW_PANELS(p, d, s, ctas)                                                                  \
   .tile_n = 8, .panels = (p), .depth = (d), .stages = (s), .ctas_per_sm = (ctas)
 #define FOUR_PANELS FEW_PANELS(4, 256, 3, 3)
@@ -225,19 +224,18 @@ enum {
 #define EIGHT_PANELS FEW_PANELS(8, 256, 4, 2)
 #define EIGHT_PANELS_AT_ONCE FEW_PANELS(8, 128, 4, 2)
 #define LARGE_PANELS(s) FEW_PANELS(16, 256, s, 1)
-#define PANELS_16 .tile_n = 16, .panels = 16, .depth = 256, .stages = 4
-/* Up to six tokens of each expert; the argument says whether weights take fewer shifts. */
+/* Fewer than six tokens of each expert; the last argument says whether weights take fewer shifts. */
 /* clang-format off */
 #define INTEGER_ROWS(asks, ...)                                                                    \
-  {6, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},           \
-  {6, (asks) | MOST_OF_A_ROUND,                                                                    \
+  {5, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},           \
+  {5, (asks) | MOST_OF_A_ROUND,                                                                    \
    {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                              \
-  {6, (asks) | ONE_ROUND,                                                                          \
+  {5, (asks) | ONE_ROUND,                                                                          \
    {{EIGHT_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}},                     \
-  {6, (asks) | TWO_ROUNDS, {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},      \
-  {6, (asks) | MANY_ROUNDS,                                                                        \
+  {5, (asks) | TWO_ROUNDS, {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},      \
+  {5, (asks) | MANY_ROUNDS,                                                                        \
    {{LARGE_PANELS(3), .spread = 1, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                     \
-  {6, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}},
+  {5, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}}
 /* clang-format on */
 /* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
  * memory; by three warpgroups not behind the piece before. */
@@ -252,30 +250,30 @@ enum {
 
 static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, small tiles" */
-    INTEGER_ROWS(INTEGERS, .subnormal = 1){
-        6, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
-    {6, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_AT_ONCE}, {FOUR_PANELS}}},
-    {6, USUAL_MXFP4 | ONE_ROUND, {{EIGHT_PANELS_AT_ONCE, MOE__LONG_SUMS}, {EIGHT_PANELS_AT_ONCE}}},
-    {6,
+    INTEGER_ROWS(INTEGERS, .subnormal = 1),
+    {5, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
+    {5, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_AT_ONCE}, {FOUR_PANELS}}},
+    {5, USUAL_MXFP4 | ONE_ROUND, {{EIGHT_PANELS_AT_ONCE, MOE__LONG_SUMS}, {EIGHT_PANELS_AT_ONCE}}},
+    {5,
      USUAL_MXFP4 | FEW_ROUNDS,
      {{FEW_PANELS(8, 256, 3, 2), MOE__LONG_SUMS, .spread = 1}, {EIGHT_PANELS, .spread = 1}}},
-    {6,
+    {5,
      USUAL_MXFP4,
      {{LARGE_PANELS(4), MOE__LONG_SUMS, .spread = 1}, {LARGE_PANELS(5), .spread = 1}}},
-    {6, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_AT_ONCE}}},
-    {6, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_AT_ONCE}}},
-    {6, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
-    {6, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
-    INTEGER_ROWS(SAME_TYPES, .subnormal = 0)
+    {5, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_AT_ONCE}}},
+    {5, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_AT_ONCE}}},
+    {5, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
+    {5, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
+    INTEGER_ROWS(SAME_TYPES, .subnormal = 0),
     /* mixed_experts.md, "Warpgroups and panels" */
-    {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    {5, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {6, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
-    {6, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
+    {5, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
+    {5, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
-    {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
-    /* mixed_experts.md, "Few tokens, fewer instructions" */
-    {12, USUAL_MXFP4 | FEW_GROUPS, {{PANELS_16, MOE__LONG_SUMS, .spread = 1}, {PANELS_16}}},
+    {5, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    /* mixed_experts.md, "Few tokens, small tiles" */
+    {12, SCALED_E2M1, {LONG(16, 4, 256, 4), LONG(32, 4, 256, 4)}},
     /* mixed_experts.md, "Tiles by width" */
     {22, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG_WIDTHS(64, 4, 5, 4)}},
     {36, SCALED_E2M1, {LONG_WIDTHS(64, 4, 5, 4), LONG_WIDTHS(112, 4, 4, 7)}},
@@ -301,7 +299,7 @@ static const row_t EXPERTS[] = {
 
 /* More tokens than in the first rows of EXPERTS: integers in groups and MXFP4 whose sums of groups
  * are multiplied by their scales, with tokens and results of one type. */
-#define FEW_OF_EXPERT 6
+#define FEW_OF_EXPERT 5
 enum {
   LONG_GROUPS = 1 << 0, /* of more than 32 columns, which take fewer registers */
   LONG_STAGES = 1 << 1  /* those without zero points have registers for them */
@@ -328,8 +326,6 @@ enum {
 static const row_t SHIFTED_GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 1)};
 static const row_t GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 0)};
 
-#define MOST_FEW_GROUPS 512
-
 /* By the experts that have tokens, on average: where the rows are not known they are many. */
 static unsigned of_rounds(const moe__mixed_product_t *p) {
   if (p->rows < 0)
@@ -351,8 +347,7 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
-          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
-          bit_if(p->experts <= MOST_FEW_GROUPS, FEW_GROUPS));
+          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7));
 }
 
 /* ---- FP8 weights ----
@@ -365,6 +360,8 @@ enum {
   SIZED = 1 << 6,   /* tokens and experts are known, and where scales lie by rows experts are few */
   ODD = 1 << 7      /* an odd number of tiles of 128 rows, and few */
 };
+
+#define MOST_FEW_GROUPS 512
 
 /* Nobody reads the weights again. */
 #define ONCE_IN_EIGHTHS(n)                                                                         \
