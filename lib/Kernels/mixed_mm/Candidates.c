@@ -224,18 +224,18 @@ enum {
 #define EIGHT_PANELS FEW_PANELS(8, 256, 4, 2)
 #define EIGHT_PANELS_AT_ONCE FEW_PANELS(8, 128, 4, 2)
 #define LARGE_PANELS(s) FEW_PANELS(16, 256, s, 1)
-/* Fewer than six tokens of each expert; the last argument says whether weights take fewer shifts. */
+/* Up to six tokens of each expert; the last argument says whether weights take fewer shifts. */
 /* clang-format off */
 #define INTEGER_ROWS(asks, ...)                                                                    \
-  {5, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},           \
-  {5, (asks) | MOST_OF_A_ROUND,                                                                    \
+  {6, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},           \
+  {6, (asks) | MOST_OF_A_ROUND,                                                                    \
    {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                              \
-  {5, (asks) | ONE_ROUND,                                                                          \
+  {6, (asks) | ONE_ROUND,                                                                          \
    {{EIGHT_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}},                     \
-  {5, (asks) | TWO_ROUNDS, {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},      \
-  {5, (asks) | MANY_ROUNDS,                                                                        \
+  {6, (asks) | TWO_ROUNDS, {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},      \
+  {6, (asks) | MANY_ROUNDS,                                                                        \
    {{LARGE_PANELS(3), .spread = 1, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                     \
-  {5, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}}
+  {6, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}}
 /* clang-format on */
 /* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
  * memory; by three warpgroups not behind the piece before. */
@@ -251,27 +251,27 @@ enum {
 static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, small tiles" */
     INTEGER_ROWS(INTEGERS, .subnormal = 1),
-    {5, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
-    {5, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_AT_ONCE}, {FOUR_PANELS}}},
-    {5, USUAL_MXFP4 | ONE_ROUND, {{EIGHT_PANELS_AT_ONCE, MOE__LONG_SUMS}, {EIGHT_PANELS_AT_ONCE}}},
-    {5,
+    {6, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
+    {6, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_AT_ONCE}, {FOUR_PANELS}}},
+    {6, USUAL_MXFP4 | ONE_ROUND, {{EIGHT_PANELS_AT_ONCE, MOE__LONG_SUMS}, {EIGHT_PANELS_AT_ONCE}}},
+    {6,
      USUAL_MXFP4 | FEW_ROUNDS,
      {{FEW_PANELS(8, 256, 3, 2), MOE__LONG_SUMS, .spread = 1}, {EIGHT_PANELS, .spread = 1}}},
-    {5,
+    {6,
      USUAL_MXFP4,
      {{LARGE_PANELS(4), MOE__LONG_SUMS, .spread = 1}, {LARGE_PANELS(5), .spread = 1}}},
-    {5, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_AT_ONCE}}},
-    {5, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_AT_ONCE}}},
-    {5, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
-    {5, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
+    {6, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_AT_ONCE}}},
+    {6, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_AT_ONCE}}},
+    {6, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
+    {6, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
     INTEGER_ROWS(SAME_TYPES, .subnormal = 0),
     /* mixed_experts.md, "Warpgroups and panels" */
-    {5, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {5, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
-    {5, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
+    {6, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
+    {6, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
-    {5, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Few tokens, small tiles" */
     {12, SCALED_E2M1, {LONG(16, 4, 256, 4), LONG(32, 4, 256, 4)}},
     /* mixed_experts.md, "Tiles by width" */
@@ -299,7 +299,7 @@ static const row_t EXPERTS[] = {
 
 /* More tokens than in the first rows of EXPERTS: integers in groups and MXFP4 whose sums of groups
  * are multiplied by their scales, with tokens and results of one type. */
-#define FEW_OF_EXPERT 5
+#define FEW_OF_EXPERT 6
 enum {
   LONG_GROUPS = 1 << 0, /* of more than 32 columns, which take fewer registers */
   LONG_STAGES = 1 << 1  /* those without zero points have registers for them */
@@ -469,7 +469,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
                     mlirTypeEqual(scale, out);
   bool is_ui4_zeros = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_UI4 && has_zeros;
   return (moe__mixed_product_t){
-      .tokens = tokens < 0 || experts < 0 ? -1 : tokens / experts,
+      .tokens = tokens < 0 || experts < 0 ? -1 : moe__mixed_quotient_up(tokens, experts),
       .rows = moe__static_dimension(scales, rank - 2),
       .columns = moe__static_dimension(x, 1),
       .experts = experts,

@@ -38,7 +38,7 @@ for form, group, dtype in FORMS:
         tokens, rows, columns = mixed.EXPERTS_BY_TILES[tiles]
         cases.append((form, group, dtype, tokens, mixed.EXPERT_SIZES[0], rows, columns, tiles))
     cases += [(form, group, dtype, tokens, experts, rows, columns, mixed.expert_tiles(tokens, experts, rows, form, dtype))
-              for (experts, rows, columns), tokens in product(LAYERS, TOKENS) if tokens < 6 * experts]  # fmt: skip
+              for (experts, rows, columns), tokens in product(LAYERS, TOKENS) if tokens <= 6 * experts]  # fmt: skip
 
 text = ""
 for number, (form, group, dtype, tokens, experts, rows, columns, _) in enumerate(cases):
