@@ -287,7 +287,7 @@ def test_sizes_of_experts():
     def sizes(counts, *kind):
         return [_mixed.expert_size(m, 8, 4096, 2048, *kind)[0] for m in counts]
 
-    few, many = (0, 56, 57, 112, 113), (2, 2, 12, 12, 24)
+    few, many = (0, 48, 49, 112, 113), (2, 2, 12, 12, 24)
     assert sizes((*few, 208, 209, 832, 833, 1088, 1089, 1 << 20), "i4", 32, "bf16", False) == [*many, 24, 40, 40, 120, 120, 384, 384]
     for group in (64, 128):
         assert sizes((*few, 224, 225, 416, 417, 832, 833, 1089), "i4", group, "bf16", False) == [*many, 24, 40, 40, 96, 96, 120, 384]
@@ -296,7 +296,7 @@ def test_sizes_of_experts():
     for kind in (("i4", 32, "bf16", True), ("ui4", 32, "bf16", False), ("f4E2M1FN", 32, "f16", False)):
         assert sizes((*few, 208, 209, 352, 353, 848, 849), *kind) == [*many, 24, 40, 40, 96, 96, 384]
     for biased in (False, True):
-        assert sizes((*few, 288, 289, 832, 833, 1200, 1201), "f4E2M1FN", 32, "bf16", biased) == [*many, 24, 40, 40, 120, 120, 384]
+        assert sizes((48, 49, 96, 97, 288, 289, 832, 833, 1200, 1201), "f4E2M1FN", 32, "bf16", biased) == [2, 12, 12, 24, 24, 40, 40, 120, 120, 384]
         assert sizes((40, 41, 288, 289, 960, 961, 3072, 3073), "f8E4M3FN", 32, "bf16", biased) == [2, 12, 12, 64, 64, 384, 384, 1024]
     assert _mixed.expert_size(5, 0, 4096, 2048, "i4", 32, "bf16", False) == (384,)
 
