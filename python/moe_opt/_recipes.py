@@ -54,7 +54,7 @@ def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows
         if not is_mixed or by_blocks or not _fills_rounds(min(rows, experts) * -(-qb[2] // TILE_ROWS)):
             return {"accumulate": "fast", "tokens": "few"}
     if is_mixed:
-        tokens = "some" if rows <= SOME_TOKENS * experts else "more" if rows < (MORE_TOKENS + 1) * experts else "most"
+        tokens = "some" if rows <= SOME_TOKENS * experts else "more" if rows <= MORE_TOKENS * experts else "most"
         return {"accumulate": "fast", "tokens": tokens}
     if of_experts and rows <= BLOCKS_TOKENS * experts:
         return {"accumulate": "promoted"}

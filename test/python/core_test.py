@@ -214,7 +214,7 @@ class Casts(unittest.TestCase):
         swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
         for m, n, k, e, rows, chosen in (
             (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (192, 64, 1024, 2, True, "some"), (193, 64, 1024, 2, True, "more"),
-            (768, 64, 1024, 2, True, "more"), (769, 64, 1024, 2, True, "more"), (770, 64, 1024, 2, False, "most"), (2304, 64, 1024, 2, True, "most"),
+            (768, 64, 1024, 2, True, "more"), (769, 64, 1024, 2, True, "most"), (770, 64, 1024, 2, False, "most"), (2304, 64, 1024, 2, True, "most"),
             (2305, 64, 1024, 2, True, "many"), (200, 64, 1056, 2, True, None), (200, 64, 1056, 2, False, "more"), (600, 64, 1056, 2, True, "many"),
             (256, 4096, 1024, 8, True, "few"), (257, 4096, 1024, 8, True, "some"), (8, 4096, 1024, 8, False, "some"), (7, 4096, 1024, 8, False, "few"),
             (256, 3584, 1024, 8, False, "few"), (256, 4096, 1056, 8, False, "some"), (512, 4096, 1056, 8, True, "few"),
