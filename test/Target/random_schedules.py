@@ -32,7 +32,7 @@ def schedule(rnd, is_fp8):
     fields = {"tile_n": 8 * rnd.choice([1, 2, 3, 4, 5, 8, 12, 16, 24, 32]), "depth": rnd.choice([128, 128, 256, 64, 512]), "stages": rnd.randint(2, 6)}
     scaled = is_fp8 or rnd.random() < 0.3
     fields |= {"scaled_weights": int(scaled), "long_sums": int(scaled and rnd.random() < 0.7), "share": seldom(rnd, 1, 2, 4), "spread": seldom(rnd, 0, 1)}
-    fields |= {"split": seldom(rnd, 1, 2, 4), "staged": seldom(rnd, 0, 1), "ctas_per_sm": seldom(rnd, 1, 2), "band": seldom(rnd, 4096, 1, 4)}
+    fields |= {"split": seldom(rnd, 1, 2, 4), "staged": seldom(rnd, 0, 1), "ctas_per_sm": seldom(rnd, 1, 2, 3, 4), "band": seldom(rnd, 4096, 1, 4)}
     if not is_fp8 and rnd.random() < 0.3:
         slices = seldom(rnd, 1, 2, 4)
         return fields | {"panels": rnd.randint(1, 16), "slices": slices, "direct": rnd.randint(0, 1), "in_flight": 1}

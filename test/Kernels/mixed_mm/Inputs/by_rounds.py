@@ -2,19 +2,13 @@
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
-import importlib.util
-import pathlib
 import re
 import subprocess
 import sys
 from itertools import product
 
+from package import mixed
 from source import source
-
-ROOT = pathlib.Path(__file__).resolve().parents[4]
-spec = importlib.util.spec_from_file_location("_mixed", ROOT / "python/moe_opt/_mixed.py")
-mixed = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(mixed)
 
 WEIGHTS = [("i4", 32), ("i4", 64), ("i4", 128), ("ui4", 32), ("ui4", 64), ("ui4", 128), ("f4E2M1FN", 32)]
 FORMS = [(form, group, dtype) for form, group in WEIGHTS for dtype in ("bf16", "f16")]
