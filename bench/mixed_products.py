@@ -199,14 +199,16 @@ def forms():
     yield "mxfp4-panels-scaled-16", MXFP4 | {"schedule": f"tile_n = 16, panels = 14, slices = 2, depth = 256, stages = 4, {SCALED_PANELS}"}
     yield "experts-mxfp4-panels-scaled", MXFP4 | {"experts": True, "schedule": f"tile_n = 16, panels = 16, depth = 256, stages = 4, spread = 1, {SCALED_PANELS}"}
     yield "experts-mxfp4-panels-direct", MXFP4 | {"experts": True, "schedule": f"tile_n = 8, panels = 8, direct = 1, depth = 256, stages = 5, {SCALED_PANELS}"}
-    # Few tokens of experts, by rounds of tiles: of one and of few, of which all CTAs divide the last tiles, and of many; with and without weights that warps load.
-    tile = "tile_n = 8, panels = 8, ctas_per_sm = 2, depth = 256"
-    small = f"{tile}, stages = 4"
-    yield "experts-i4-64-small", {"experts": True, "schedule": f"{small}, subnormal = 1"}
-    yield "experts-zeros-32-bias-divided", ZEROS | {"group": 32, "bias": True, "experts": True, "schedule": f"{small}, subnormal = 1, spread = 1"}
-    yield "experts-i4-128-large", {"group": 128, "experts": True, "schedule": "tile_n = 8, panels = 16, depth = 256, stages = 5, subnormal = 1, spread = 1"}
-    yield "experts-zeros-128-direct", ZEROS | {"group": 128, "experts": True, "schedule": f"{tile}, stages = 6, direct = 1, subnormal = 1"}
-    yield "experts-mxfp4-bias-divided", MXFP4 | {"bias": True, "experts": True, "schedule": f"{small}, spread = 1"}
+    # Few tokens of experts, by rounds of tiles: small tiles, of which a multiprocessor has two to four, and large ones; where the last tiles are divided, and where weights are multiplied by
+    # their scales.
+    four, eight, large = ("tile_n = 8, panels = 4, ctas_per_sm = 3, depth = 256, stages = 3", "tile_n = 8, panels = 8, ctas_per_sm = 2", "tile_n = 8, panels = 16, depth = 256, spread = 1")
+    yield "experts-i4-64-small", {"experts": True, "schedule": f"{four}, subnormal = 1"}
+    yield "experts-zeros-32-bias-at-once", ZEROS | {"group": 32, "bias": True, "experts": True, "schedule": "tile_n = 8, panels = 4, ctas_per_sm = 4, depth = 128, stages = 4, subnormal = 1"}
+    yield "experts-zeros-128-eight", ZEROS | {"group": 128, "experts": True, "schedule": f"{eight}, depth = 128, stages = 4, subnormal = 1"}
+    yield "experts-i4-128-large", {"group": 128, "experts": True, "schedule": f"{large}, stages = 3, subnormal = 1"}
+    yield "experts-mxfp4-eight", MXFP4 | {"experts": True, "schedule": f"{eight}, depth = 128, stages = 4, {SCALED_PANELS}"}
+    yield "experts-mxfp4-bias-divided", MXFP4 | {"bias": True, "experts": True, "schedule": f"{eight}, depth = 256, stages = 3, spread = 1, {SCALED_PANELS}"}
+    yield "experts-mxfp4-large", MXFP4 | {"experts": True, "schedule": f"{large}, stages = 4, {SCALED_PANELS}"}
     # Integers times scales in f16, with a scale for each token.
     yield "i4-32-scaled", SCALED | {"schedule": "tile_n = 256, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 3"}
     yield "i4-64-scaled-parts", SCALED | {"group": 64, "schedule": "tile_n = 256, scaled_weights = 1, long_sums = 1, in_flight = 1, depth = 128, stages = 3, spread = 1, split = 1"}

@@ -47,7 +47,8 @@ _IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
 SMALL_ROWS = 768
 _MXFP4 = ((2, 6), (12, 12), (24, 36), (40, 104), (120, 150), (384, math.inf))
 _MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
-# Which of EXPERTS_BY_TILES is used up to how many rounds, as lib/Kernels/mixed_mm/Candidates.c has it.
+# Which of EXPERTS_BY_TILES is used up to how many rounds, as lib/Kernels/mixed_mm/Candidates.c has it. A product is named by what it is compiled for and
+# serves other rounds, too.
 _INTEGERS_BY_ROUNDS = (
     (0.5, HALF_A_ROUND), (0.75, MOST_OF_A_ROUND), (1, ONE_ROUND), (1.5, HALF_A_ROUND), (2, MOST_OF_A_ROUND), (16, HALF_A_ROUND), (math.inf, MANY_ROUNDS),
 )  # fmt: skip

@@ -15,8 +15,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from random_schedules import FORMS, NO_REGISTERS, schedule
-from static_shapes import mixed_source
+from random_schedules import NO_REGISTERS, accepted
 
 EXPERTS, ROWS, COLUMNS, TOKENS = 5, 272, 640, 30  # rows and columns that end inside of tiles and of stages
 COLUMNS_OF_ROWS = 512  # where scales lie by rows they are a multiple of it
@@ -46,14 +45,9 @@ def arguments_of(form):
 
 
 def check(seed, number, folder):
-    """The first form and schedule that the compiler takes, and what is wrong with it."""
+    """A form and a schedule that the compiler takes, and what is wrong with it."""
     rnd = random.Random(f"{seed} {number}")
-    while True:
-        form = rnd.choice(FORMS)
-        fields = ",".join(f"{name}={value}" for name, value in schedule(rnd, form.get("format") == "f8E4M3FN").items())
-        text = mixed_source(**{name: str(value) for name, value in form.items()}, schedule=fields)
-        if not call("moe-opt", "-", "--emit=scheduled", text=text)[0]:
-            break
+    form, fields, text = accepted(rnd, lambda text: not call("moe-opt", "-", "--emit=scheduled", text=text)[0])
     failed, said = call("moe-opt", "-", "--emit=bundle", "-o", f"{folder}/{number}", text=text)
     if not failed:
         failed, said = call("moe-run", f"{folder}/{number}", *CHECK, *arguments_of(form), "--random", str(rnd.randint(1, 99)), "--schedule", str(rnd.randint(0, 9)))

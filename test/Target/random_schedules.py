@@ -21,6 +21,7 @@ FORMS = [
     {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU", "experts": 1}, {"format": "f8E4M3FN"}, {"format": "f8E4M3FN", "order": "rows", "bias": 1},
 ]  # fmt: skip
 NO_REGISTERS = "may take fewer registers"
+MOST_DRAWS = 1000
 
 
 def seldom(rnd, usual, *others):
@@ -41,15 +42,21 @@ def schedule(rnd, is_fp8):
     return fields | {"token_parts": parts, "unroll": rnd.choice([1, 2, 4]) if parts > 1 else 1, "widths": seldom(rnd, 1, 2, 4)}
 
 
-def check(compiler, seed, number):
-    """The first schedule that the compiler takes, and the error behind it."""
-    rnd = random.Random(f"{seed} {number}")
-    while True:
+def accepted(rnd, takes):
+    """A form, its schedule, and the source of both: the first of which takes(source) says that the compiler takes it."""
+    for _ in range(MOST_DRAWS):
         form = rnd.choice(FORMS)
         fields = ",".join(f"{name}={value}" for name, value in schedule(rnd, form.get("format") == "f8E4M3FN").items())
         text = mixed_source(**{name: str(value) for name, value in form.items()}, schedule=fields)
-        if not compiler.errors(text, "scheduled"):
-            return f"{form} {fields}", compiler.errors(text)
+        if takes(text):
+            return form, fields, text
+    raise RuntimeError(f"the compiler takes none of {MOST_DRAWS} schedules")
+
+
+def check(compiler, seed, number):
+    """A schedule that the compiler takes, and the error behind it."""
+    form, fields, text = accepted(random.Random(f"{seed} {number}"), lambda text: not compiler.errors(text, "scheduled"))
+    return f"{form} {fields}", compiler.errors(text)
 
 
 def main():

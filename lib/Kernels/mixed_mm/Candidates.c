@@ -204,38 +204,40 @@ enum {
   SCALED_E2M1 = 1 << 3, /* wants scaled weights */
   NUMBERS_5 = 1 << 4,   /* five bytes of scales and zero points for 64 columns, or more */
   NUMBERS_7 = 1 << 5,   /* seven or more: room for fewer stages beside a table of many groups */
-  INTEGERS = 1 << 7,    /* with bf16 for all else */
-  /* Rounds of tiles of 128 rows, of which a multiprocessor has two at once: up to so many, */
-  HALF_A_ROUND = 1 << 8,
-  MOST_OF_A_ROUND = 1 << 9,
-  ONE_ROUND = 1 << 10,
-  FEW_ROUNDS = 1 << 11,
-  /* and from one and a half to two, and more than 16. */
-  TWO_ROUNDS = 1 << 12,
-  MANY_ROUNDS = 1 << 13,
-  ROW_POWERS = 1 << 14 /* integers that want scaled weights */
+  INTEGERS = 1 << 6,    /* with bf16 for all else */
+  /* Rounds of tiles of 128 rows, of which a multiprocessor has two at once. */
+  HALF_A_ROUND = 1 << 7,    /* up to 0.5 */
+  MOST_OF_A_ROUND = 1 << 8, /* up to 0.75 */
+  ONE_ROUND = 1 << 9,       /* up to 1 */
+  FEW_ROUNDS = 1 << 10,     /* up to 4 */
+  TWO_ROUNDS = 1 << 11,     /* more than 1.5, up to 2 */
+  MANY_ROUNDS = 1 << 12,    /* more than 16, or not known */
+  ROW_POWERS = 1 << 13      /* integers that want scaled weights */
 };
 
-/* Tiles of p panels; a multiprocessor has several CTAs. */
+#define FEW_EACH 6 /* tokens of each expert, on average */
+
+/* Tiles of p panels, s stages of d columns; a multiprocessor has so many CTAs. Short ones have
+ * stages of 128 columns. */
 #define FEW_PANELS(p, d, s, ctas)                                                                  \
   .tile_n = 8, .panels = (p), .depth = (d), .stages = (s), .ctas_per_sm = (ctas)
 #define FOUR_PANELS FEW_PANELS(4, 256, 3, 3)
-#define FOUR_PANELS_AT_ONCE FEW_PANELS(4, 128, 4, 4)
+#define FOUR_PANELS_SHORT FEW_PANELS(4, 128, 4, 4)
 #define EIGHT_PANELS FEW_PANELS(8, 256, 4, 2)
-#define EIGHT_PANELS_AT_ONCE FEW_PANELS(8, 128, 4, 2)
+#define EIGHT_PANELS_SHORT FEW_PANELS(8, 128, 4, 2)
 #define LARGE_PANELS(s) FEW_PANELS(16, 256, s, 1)
-/* Up to six tokens of each expert; the last argument says whether weights take fewer shifts. */
+/* Of few tokens: what the product must be, and then whether weights take fewer shifts. */
 /* clang-format off */
 #define INTEGER_ROWS(asks, ...)                                                                    \
-  {6, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},           \
-  {6, (asks) | MOST_OF_A_ROUND,                                                                    \
-   {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                              \
-  {6, (asks) | ONE_ROUND,                                                                          \
-   {{EIGHT_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}},                     \
-  {6, (asks) | TWO_ROUNDS, {{FOUR_PANELS_AT_ONCE, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},      \
-  {6, (asks) | MANY_ROUNDS,                                                                        \
+  {FEW_EACH, (asks) | HALF_A_ROUND, {{FOUR_PANELS, __VA_ARGS__}, {EIGHT_PANELS, __VA_ARGS__}}},    \
+  {FEW_EACH, (asks) | MOST_OF_A_ROUND,                                                             \
+   {{FOUR_PANELS_SHORT, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                                \
+  {FEW_EACH, (asks) | ONE_ROUND,                                                                   \
+   {{EIGHT_PANELS_SHORT, __VA_ARGS__}, {FOUR_PANELS_SHORT, __VA_ARGS__}}},                         \
+  {FEW_EACH, (asks) | TWO_ROUNDS, {{FOUR_PANELS_SHORT, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}}, \
+  {FEW_EACH, (asks) | MANY_ROUNDS,                                                                 \
    {{LARGE_PANELS(3), .spread = 1, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                     \
-  {6, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_AT_ONCE, __VA_ARGS__}}}
+  {FEW_EACH, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_SHORT, __VA_ARGS__}}}
 /* clang-format on */
 /* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
  * memory; by three warpgroups not behind the piece before. */
@@ -251,27 +253,29 @@ enum {
 static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, small tiles" */
     INTEGER_ROWS(INTEGERS, .subnormal = 1),
-    {6, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
-    {6, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_AT_ONCE}, {FOUR_PANELS}}},
-    {6, USUAL_MXFP4 | ONE_ROUND, {{EIGHT_PANELS_AT_ONCE, MOE__LONG_SUMS}, {EIGHT_PANELS_AT_ONCE}}},
-    {6,
+    {FEW_EACH, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
+    {FEW_EACH, USUAL_MXFP4 | MOST_OF_A_ROUND, {{FOUR_PANELS_SHORT}, {FOUR_PANELS}}},
+    {FEW_EACH,
+     USUAL_MXFP4 | ONE_ROUND,
+     {{EIGHT_PANELS_SHORT, MOE__LONG_SUMS}, {EIGHT_PANELS_SHORT}}},
+    {FEW_EACH,
      USUAL_MXFP4 | FEW_ROUNDS,
      {{FEW_PANELS(8, 256, 3, 2), MOE__LONG_SUMS, .spread = 1}, {EIGHT_PANELS, .spread = 1}}},
-    {6,
+    {FEW_EACH,
      USUAL_MXFP4,
      {{LARGE_PANELS(4), MOE__LONG_SUMS, .spread = 1}, {LARGE_PANELS(5), .spread = 1}}},
-    {6, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_AT_ONCE}}},
-    {6, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_AT_ONCE}}},
-    {6, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
-    {6, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
+    {FEW_EACH, SAME_TYPES | E2M1 | MOST_OF_A_ROUND, {{FOUR_PANELS}, {FOUR_PANELS_SHORT}}},
+    {FEW_EACH, SAME_TYPES | E2M1 | ONE_ROUND, {{EIGHT_PANELS}, {EIGHT_PANELS_SHORT}}},
+    {FEW_EACH, SAME_TYPES | E2M1 | FEW_ROUNDS, {{EIGHT_PANELS, .spread = 1}, {EIGHT_PANELS}}},
+    {FEW_EACH, SAME_TYPES | E2M1, {{LARGE_PANELS(5), .spread = 1}, {LARGE_PANELS(3), .spread = 1}}},
     INTEGER_ROWS(SAME_TYPES, .subnormal = 0),
     /* mixed_experts.md, "Warpgroups and panels" */
-    {6, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    {FEW_EACH, NUMBERS_5, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Schedules by tokens" */
-    {6, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
-    {6, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
+    {FEW_EACH, ONE_ROUND, {{EIGHT_PANELS}, TILE(8, 4, 256, 4)}},
+    {FEW_EACH, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
-    {6, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    {FEW_EACH, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
     /* mixed_experts.md, "Few tokens, small tiles" */
     {12, SCALED_E2M1, {LONG(16, 4, 256, 4), LONG(32, 4, 256, 4)}},
     /* mixed_experts.md, "Tiles by width" */
@@ -299,7 +303,6 @@ static const row_t EXPERTS[] = {
 
 /* More tokens than in the first rows of EXPERTS: integers in groups and MXFP4 whose sums of groups
  * are multiplied by their scales, with tokens and results of one type. */
-#define FEW_OF_EXPERT 6
 enum {
   LONG_GROUPS = 1 << 0, /* of more than 32 columns, which take fewer registers */
   LONG_STAGES = 1 << 1  /* those without zero points have registers for them */
@@ -338,7 +341,7 @@ static unsigned of_rounds(const moe__mixed_product_t *p) {
 }
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
-  if (p->tokens > FEW_OF_EXPERT && p->has_same_types && !p->wants_scaled_weights)
+  if (p->tokens > FEW_EACH && p->has_same_types && !p->wants_scaled_weights)
     return candidates_of(p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
                          bit_if(p->group != 32, LONG_GROUPS) |
                              bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES));

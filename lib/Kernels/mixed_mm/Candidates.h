@@ -28,7 +28,7 @@
 
 /* What a schedule is chosen by. Sizes that are not known are -1. */
 typedef struct moe__mixed_product_t {
-  int64_t tokens;        /* with experts those of each, on average */
+  int64_t tokens;        /* with experts those of each, on average, rounded up */
   int64_t rows, columns; /* of the weights */
   int64_t experts;       /* 1 without */
   double touched;        /* experts that have tokens, on average */

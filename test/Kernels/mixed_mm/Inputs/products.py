@@ -22,7 +22,7 @@ COLUMNS = (512, 8192)
 TOKENS = ("?", 1, 8, 16, 32, 40, 48, 64, 128, 512, 4096)
 EXPERTS = (8, 256)
 TOKENS_OF_EXPERT = (1, 8, 20, 32, 64, 90, 300, 1000)
-FEW_TOKENS = (4, 8, 13, 33, 100)  # of 256 experts: half a round of tiles, one, and more
+FEW_TOKENS = (4, 6, 8, 9, 13, 33, 100)  # of 256 experts: 0.5, 0.7, 1, 1.1, 1.5, 4 and 10 rounds of tiles
 
 
 def sizes():
