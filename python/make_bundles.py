@@ -375,12 +375,8 @@ class Sized(Bundle):
         """Of all tensors with these sizes, by name."""
         if not self.is_grouped():
             leading, m, n, k = [], *sizes, SIZES.LAYER_COLUMNS
-        elif len(sizes) == 1:
-            leading, m, n, k = [experts], sizes[0] * experts, *SIZES.EXPERT_SIZES[1:]
-        elif sizes[1] == SIZES.SMALL_ROWS:
-            leading, m, n, k = [experts], sizes[0] * experts, SIZES.SMALL_ROWS, SIZES.EXPERT_SIZES[2]
         else:
-            leading, (m, n, k) = [experts], SIZES.EXPERTS_BY_TILES[sizes[1]]
+            leading, (m, n, k) = [experts], SIZES.compiled_for(sizes, experts)
         numbers = [*leading, n, k // self.attributes["group_size"]]
         weights = [n, k] if self.attributes["format"] == "f8E4M3FN" else [n // 16, k // 64, 512]
         return {"w": [*leading, *weights], "scales": numbers, "zeros": numbers, "x": [m, k], "offs": leading, "bias": [*leading, n], "out": [m, n]}

@@ -160,6 +160,15 @@ def names_of(size: tuple[int, ...]) -> tuple[str, ...]:
     return ("tokens", "rows" if size[1:] == (SMALL_ROWS,) else "tiles")[: len(size)]
 
 
+def compiled_for(size: tuple[int, ...], experts: int = EXPERT_SIZES[0]) -> tuple[int, int, int]:
+    """Tokens of all experts, N and K that the product of one of expert_sizes is compiled for."""
+    _, rows, columns = EXPERT_SIZES
+    names = names_of(size)
+    if "tiles" in names:
+        return EXPERTS_BY_TILES[size[1]]
+    return size[0] * experts, SMALL_ROWS if "rows" in names else rows, columns
+
+
 def expert_tiles(tokens: int, experts: int, rows: int, form: str, dtype: str) -> int:
     """Which of EXPERTS_BY_TILES is used for so many tokens (dtype) of all experts, a few of each, that are drawn at random. form: of the weights, of
     which each expert has so many rows."""

@@ -12,18 +12,17 @@ import argparse
 import pathlib
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
-from products import products
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "test/Target")]
+from products import products  # noqa: E402
+from random_kernels import error_of, is_accepted, report  # noqa: E402
 
 FORMS = {name: form for name, form in products().items() if re.match(r"product-(halves-)?(forward|gradient|aligned|batched)", name)}
 FIELD = re.compile(r"^\| `(\w+)` \| (\d+) to (\d+) \|", re.MULTILINE)
-NO_REGISTERS = "may take fewer registers"
 WIDE = (336, 48, 880, 3)  # M, N, K, E of which gradients have wide tiles, if the schedule has some, on the emulator's four multiprocessors
-CHECK = ["--device", "emu", "--runs", "1", "--threads", "1", "--step-limit", "100000000", "--exact"]
 
 
 def fields_of(text):
@@ -37,26 +36,17 @@ def schedule(rnd, fields):
     return ", ".join(f"{name} = {rnd.randrange(least, most + 1, 16 if name == 'tile_n' else 1)}" for name, least, most in chosen)
 
 
-def call(*command, text=None):
-    done = subprocess.run(command, input=text, capture_output=True, text=True)
-    return done.returncode, (done.stdout + done.stderr).strip()
-
-
 def check(rnd, fields, folder):
     """The first form and schedule that the compiler takes, and what is wrong with it."""
     while True:
         name = rnd.choice(list(FORMS))
         text = schedule(rnd, fields)
         source = FORMS[name].source(text)
-        if not call("moe-opt", "-", "--emit=scheduled", text=source)[0]:
+        if is_accepted(source):
             break
-    failed, said = call("moe-opt", "-", "--emit=bundle", "-o", folder, text=source)
     form = FORMS[name]
     calls = [form.arguments("sanitize")[0]] + ([f"--check {form.shape_arguments([WIDE])} --nan-groups --groups ragged"] if form.case == "gradient" else [])
-    for arguments in calls:
-        if not failed:
-            failed, said = call("moe-run", folder, *CHECK, *arguments.split(), "--random", str(rnd.randint(1, 99)), "--schedule", str(rnd.randint(0, 9)))
-    return f"{name} {text}", said if failed else ""
+    return f"{name} {text}", error_of(rnd, source, folder, map(str.split, calls))
 
 
 def main():
@@ -68,10 +58,7 @@ def main():
     rnd, fields = random.Random(arguments.seed), fields_of(arguments.schedules.read_text())
     with tempfile.TemporaryDirectory() as folder:
         outcomes = [check(rnd, fields, f"{folder}/{number}") for number in range(arguments.count)]
-    tight = sum(NO_REGISTERS in error for _, error in outcomes)
-    wrong = [f"{name}: {error}" for name, error in outcomes if error and NO_REGISTERS not in error]
-    print(*wrong, f"{len(outcomes) - tight - len(wrong)} of {len(outcomes)} products are right, {tight} have no registers", sep="\n")
-    return bool(wrong)
+    return report(outcomes, "products are right")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from random_kernels import report
 from static_shapes import Compiler, mixed_source, parser_of
 
 FORMS = [
     {}, {"group": 32, "format": "ui4", "zeros": 1, "scales": "f32", "out": "f32"}, {"group": -1, "x": "f16", "out": "f16"}, {"group": 128, "bias": 1, "experts": 1},
     {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU", "experts": 1}, {"format": "f8E4M3FN"}, {"format": "f8E4M3FN", "order": "rows", "bias": 1},
 ]  # fmt: skip
-NO_REGISTERS = "may take fewer registers"
 MOST_DRAWS = 1000
 
 
@@ -64,10 +64,7 @@ def main():
     compiler = Compiler(arguments.moe_opt, arguments.ptxas)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outcomes = list(pool.map(lambda number: check(compiler, arguments.seed, number), range(arguments.count)))
-    tight = sum(NO_REGISTERS in error for _, error in outcomes)
-    wrong = [f"{name}: {error}" for name, error in outcomes if error and NO_REGISTERS not in error]
-    print(*wrong, f"{len(outcomes) - tight - len(wrong)} of {len(outcomes)} schedules compile, {tight} have no registers", sep="\n")
-    return bool(wrong)
+    return report(outcomes, "schedules compile")
 
 
 if __name__ == "__main__":

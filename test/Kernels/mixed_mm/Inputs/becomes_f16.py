@@ -10,8 +10,7 @@ import subprocess
 import sys
 from itertools import product
 
-from package import mixed
-from source import source
+from package import mixed, product_source
 
 EXPERTS = 8
 FORMS = [("i4", group, "bf16", bias) for group in (32, 64, 128) for bias in (False, True)] + [("ui4", 64, "bf16", False), ("i4", 64, "f16", False)]
@@ -19,24 +18,13 @@ FORMS = [("i4", group, "bf16", bias) for group in (32, 64, 128) for bias in (Fal
 LAYERS = [(1008, 4096), (1024, 128), (2032, 2048), (2048, 1408), (2048, 1536), (4096, 2048)]
 TOKENS = {32: (1, 26, 44, 104, 105, 136, 137, 700), 64: (1, 52, 53, 96, 104, 105, 136, 137, 700), 128: (1, 52, 53, 700)}
 
-
-def text(name, form, group, dtype, bias, tokens, experts, rows, columns):
-    keys = {"format": form, "group": group, "x": dtype, "out": dtype, "scales": dtype, "m": tokens, "experts": experts, "n": rows, "k": columns, "zeros": int(form == "ui4"), "bias": int(bias)}
-    return source(name, **{key: str(value) for key, value in keys.items()})
-
-
-def of_product(size):
-    """Tokens, experts, rows and columns that a product is compiled for, but those of few tokens, which are chosen by tiles."""
-    experts, rows, columns = mixed.EXPERT_SIZES
-    return size[0] * experts, experts, mixed.SMALL_ROWS if "rows" in mixed.names_of(size) else rows, columns
-
-
 cases = [(*form, tokens, *layer) for form, layer in product(FORMS, LAYERS) for tokens in TOKENS[form[1]]]
 functions = []
 for form, group, dtype, bias, tokens, rows, columns in cases:
     size = mixed.expert_size(tokens * EXPERTS, EXPERTS, rows, columns, form, group, dtype, bias)
-    for sizes in (tokens * EXPERTS, EXPERTS, rows, columns), of_product(size):
-        functions.append(text(f"f{len(functions)}", form, group, dtype, bias, *sizes))
+    m, n, k = mixed.compiled_for(size)
+    for sizes in (tokens * EXPERTS, EXPERTS, rows, columns), (m, mixed.EXPERT_SIZES[0], n, k):
+        functions.append(product_source(f"f{len(functions)}", form, group, dtype, *sizes, bias))
 made = subprocess.run([sys.argv[1], "-", "--moe-expand-recipes"], input="".join(functions), stdout=subprocess.PIPE, text=True, check=True).stdout
 found = ["quantize_f16" in body for body in re.split(r"func\.func @", made)[1:]]
 wrong = 0

@@ -6,8 +6,7 @@ import re
 import subprocess
 import sys
 
-from package import mixed
-from source import source
+from package import mixed, product_source
 
 WEIGHTS = [("i4", 32), ("i4", 64), ("i4", 128), ("ui4", 32), ("ui4", 64), ("ui4", 128), ("f4E2M1FN", 32)]
 FORMS = [(form, group, dtype) for form, group in WEIGHTS for dtype in ("bf16", "f16")]
@@ -31,28 +30,29 @@ def tokens_of(experts):
     return [tokens for tokens in TOKENS if tokens <= 12 * experts] + [tokens * experts + more for tokens in OF_EXPERT for more in (0, 1)]
 
 
+def is_few(size):
+    """Whether a product is chosen by tiles."""
+    return "tiles" in mixed.names_of(size)
+
+
 # The form of a case, its sizes, and what the package has for it.
 cases = []
 for form, group, dtype in FORMS:
     sizes = mixed.expert_sizes(form, group, dtype, False)
-    for size in (size for size in sizes if mixed.names_of(size)[1:] == ("tiles",)):
-        tokens, rows, columns = mixed.EXPERTS_BY_TILES[size[1]]
+    for size in filter(is_few, sizes):
+        tokens, rows, columns = mixed.compiled_for(size)
         cases.append((form, group, dtype, tokens, mixed.EXPERT_SIZES[0], rows, columns, size))
     cases += [(form, group, dtype, tokens, *layer, mixed.expert_size(tokens, *layer, form, group, dtype, False)) for layer in LAYERS for tokens in tokens_of(layer[0])]
 
-text = ""
-for number, (form, group, dtype, tokens, experts, rows, columns, _) in enumerate(cases):
-    keys = {"format": form, "group": group, "x": dtype, "out": dtype, "m": tokens, "experts": experts, "n": rows, "k": columns, "zeros": int(form == "ui4"), "scales": "f8E8M0FNU" if form == "f4E2M1FN" else dtype}
-    text += source(f"f{number}", **{key: str(value) for key, value in keys.items()})
+text = "".join(product_source(f"f{number}", *case[:-1]) for number, case in enumerate(cases))
 chosen = subprocess.run([sys.argv[1], "-", "--moe-select-schedule"], input=text, capture_output=True, text=True, check=True).stdout
 found = [dict(re.findall(r"(\w+) = (\d+) :", schedule)) for schedule in re.findall(r"schedule = {([^}]*)}", chosen)]
 wrong = 0
 for (form, group, dtype, *sizes, size), fields in zip(cases, found, strict=True):
-    is_few = mixed.names_of(size)[1:] == ("tiles",)
     schedule = tuple(int(fields[name]) for name in FIELDS)
-    shifts = int(is_few and form != "f4E2M1FN" and dtype == "bf16")
-    if (schedule != schedules(form, dtype)[size[1]] or int(fields["subnormal"]) != shifts) if is_few else schedule[0] > 0:
+    shifts = int(form != "f4E2M1FN" and dtype == "bf16")
+    if (schedule != schedules(form, dtype)[size[1]] or int(fields["subnormal"]) != shifts) if is_few(size) else schedule[0] > 0:
         wrong += 1
         print(form, group, dtype, *sizes, size, "has", schedule)
-few = [size[1] for *_, size in cases if mixed.names_of(size)[1:] == ("tiles",)]
+few = [size[1] for *_, size in cases if is_few(size)]
 print(f"{len(cases)} products, {len(few)} of few tokens, {wrong} differ; {len(set(few))} kinds")
