@@ -535,8 +535,8 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  * over the former, and 2^-119 K. I4 and UINT4B8 weights with BF16 scales and F16 tokens may be
  * numbers of f16 times their scales, over a power of two for each row. With 2^e the greatest power
  * of two up to the greatest finite magnitude of the row's scales, nonzero weights times scales
- * count as 2^(e - 26) in D where they are less, and L is 2^(e - 37) sum |w x| over weights whose
- * scale is not 0 and below 2^(e - 29).
+ * count as 2^(e - 23) in D where they are less, and L is 2^(e - 34) sum |w x| over weights whose
+ * scale is not 0 and below 2^(e - 26).
  *
  * With scales_x D is multiplied by |scales_x[m]|, and 2^-23 |R| + 2^-149 are added. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,

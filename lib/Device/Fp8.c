@@ -138,19 +138,24 @@ MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte) {
   return moe__bitcast(b, moe__select(b, is_nan, F32_QUIET_NAN, bits), b->f32);
 }
 
-void moe__fp8_unpack4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[4]) {
+void moe__fp8_widen4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[2]) {
   MlirType f16 = moe__type(b, "f16"), bytes = moe__vector_type(b, 2, b->i8);
   MlirValue halves = moe__bitcast(b, word, moe__vector_type(b, 2, b->i16));
   char attributes[32];
   snprintf(attributes, sizeof attributes, "srcType = %s", FORMATS[element].mlir_type);
-  for (int i = 0; i < 2; i++) { /* every FP8 number is one of fp16 */
+  for (int i = 0; i < 2; i++) {
     MlirValue pair = moe__bitcast(b, moe__extract(b, halves, i), bytes);
-    MlirValue widened = moe__op1(b, "nvvm.convert.f8x2.to.f16x2", moe__vector_type(b, 2, f16),
-                                 MOE__VALUES(pair), attributes);
-    for (int j = 0; j < 2; j++)
-      out[2 * i + j] =
-          moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__extract(b, widened, j)), NULL);
+    out[i] = moe__op1(b, "nvvm.convert.f8x2.to.f16x2", moe__vector_type(b, 2, f16),
+                      MOE__VALUES(pair), attributes);
   }
+}
+
+void moe__fp8_unpack4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[4]) {
+  MlirValue pairs[2];
+  moe__fp8_widen4(b, word, element, pairs);
+  for (int i = 0; i < 4; i++)
+    out[i] =
+        moe__op1(b, "llvm.fpext", b->f32, MOE__VALUES(moe__extract(b, pairs[i / 2], i % 2)), NULL);
 }
 
 MlirValue moe__fp8_pack4(moe__builder_t *b, const MlirValue x[4], moe__fp8_t element) {

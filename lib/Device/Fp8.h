@@ -44,6 +44,9 @@ MlirValue moe__fp8_inverse(moe__builder_t *b, MlirValue factor);
 /* E8M0 byte (i32, 0..255) -> the f32 that it stands for; NaN for 255. */
 MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte);
 
+/* The four numbers of a word as f16, which has all of them: two vectors of two. */
+void moe__fp8_widen4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[2]);
+
 /* Four FP8 in an i32 -> four f32, the lowest first; exact. */
 void moe__fp8_unpack4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[4]);
 

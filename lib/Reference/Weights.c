@@ -274,14 +274,14 @@ static bool may_scale_weights(const moe_ref_mixed_mm_t *mm) {
 static const float greatest_e2m1_scale = 0x1p31f;
 
 /* The same of integers times scales of bf16, in f16: those of a row are over a power of two, by
- * which the greatest lies from 2^12 up to 2^13. Below 2^-26 of that weights times scales are
+ * which the greatest lies from 2^9 up to 2^13. Below 2^-23 of that weights times scales may be
  * subnormal, which a tensor core takes for the least normal number when it cuts sums; scales below
- * 2^-29 of it lose half of the least subnormal. */
+ * 2^-26 of it may lose half of the least subnormal. */
 static bool may_scale_in_f16(const moe_ref_mixed_mm_t *mm) {
   return (mm->format == MOE_REF_WEIGHT_I4 || mm->format == MOE_REF_WEIGHT_UINT4B8) &&
          mm->scales->dtype == MOE_REF_BF16 && mm->x->dtype == MOE_REF_F16;
 }
-static const double normal_of_row = 0x1p-26, exact_of_row = 0x1p-29, lost_of_row = 0x1p-37;
+static const double normal_of_row = 0x1p-23, exact_of_row = 0x1p-26, lost_of_row = 0x1p-34;
 
 /* The power of two up to the greatest magnitude of the scales of a row that are finite; 0: none. */
 static double power_of_row(const sizes_t *s, const float *scales) {

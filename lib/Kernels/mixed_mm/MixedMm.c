@@ -55,10 +55,6 @@ static void multiply_tile(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__mixed_tile_t of_weights;
   if (s->schedule.direct)
     of_weights = moe__mixed_tile_at(s, index);
-  if (moe__mixed_has_row_powers(s)) {
-    moe__mixed_tile_t of_scales = moe__mixed_tile_at(s, index);
-    moe__mixed_load_row_powers(s, self, &of_scales);
-  }
   multiply(s, self, own, s->schedule.direct ? &of_weights : NULL, cursor, sums);
   if (s->schedule.common) {
     MlirValue rest = moe__sub(b, moe__mixed_k_tiles(s), own->count);
@@ -172,10 +168,6 @@ static void multiply_shares(moe__mixed_mm_t *s) {
     moe__mixed_reduction_t reduction = moe__mixed_share(s, tiles, index).reduction;
     reduction.count = moe__warp_uniform(b, reduction.count);
     moe__mixed_fragment_t sums;
-    if (moe__mixed_has_row_powers(s)) {
-      moe__mixed_tile_t tile = moe__mixed_tile_at(s, moe__mixed_share(s, tiles, index).tile);
-      moe__mixed_load_row_powers(s, &self, &tile);
-    }
     multiply(s, &self, &reduction, NULL, cursor, sums);
     /* Asked for here, where it is needed: so it takes no registers before. */
     moe__mixed_share_t share = moe__mixed_share(s, tiles, moe__fresh(b, index));

@@ -47,7 +47,6 @@ typedef struct moe__mixed_mm_t {
   MlirValue w;                           /* !llvm.ptr<1>, where warps load the weights */
   MlirValue zero_map;                    /* null without zero points */
   MlirValue bias;                        /* !llvm.ptr<1>; null: none */
-  MlirValue scales;                      /* !llvm.ptr<1>; null: only the TMA reads them */
   MlirValue scales_x;                    /* !llvm.ptr<1>; null: tokens have no scales */
   MlirValue offs, status, out;           /* !llvm.ptr<1>; the first two are null without experts */
   MlirValue partials, arrivals;          /* !llvm.ptr<1>, with spread */
@@ -62,8 +61,10 @@ typedef struct moe__mixed_mm_t {
    * the tokens' type). */
   MlirValue own_factors[MOE__MIXED_MOST_OWN_FACTORS][2];
   /* Where moe__mixed_has_row_powers: what the scales of the lane's two rows are multiplied by, a
-   * power of two (f32). */
-  MlirValue row_power[2];
+   * power of two (f32; null: before the first stage of a tile). And whether the stage whose scales
+   * came last has changed the powers of a row of the warp (i32; null: it is the first), and what by
+   * (f32). */
+  MlirValue row_power[2], power_changes, power_change[2];
   MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
 } moe__mixed_mm_t;
 
@@ -184,11 +185,16 @@ void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]
  * row over a power of two, by which the sums of the row are multiplied at the end. */
 bool moe__mixed_has_row_powers(const moe__mixed_mm_t *s);
 
-/* Looks for the greatest scales of a tile's rows, of which their powers follow; all lanes of a warp
- * call it before the tile's sums. And what these are multiplied by (f32), of the lane's two
- * rows. */
-void moe__mixed_load_row_powers(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                                const moe__mixed_tile_t *tile);
+/* Whether FP8 weights become numbers without the NaN among them, so that it is looked for. */
+bool moe__mixed_watches_nan(const moe__mixed_mm_t *s);
+
+/* Makes the powers such that the scales of a stage are in range, which come next: `count` of each
+ * of the lane's two rows, f32. All lanes of a warp must call it, of which four have all scales of
+ * two rows. Once the sums of the stages before are complete these follow. */
+void moe__mixed_follow_scales(moe__mixed_mm_t *s, const MlirValue scales[][2], int count);
+void moe__mixed_follow_power(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
+
+/* What the sums of the lane's two rows are multiplied by at the end (f32). */
 void moe__mixed_inverse_powers(moe__mixed_mm_t *s, MlirValue out[2]);
 
 /* ---- Numbers.c ---- */

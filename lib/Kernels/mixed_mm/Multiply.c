@@ -155,15 +155,17 @@ static MlirValue pack_piece(moe__mixed_mm_t *s, const moe__mixed_piece_t piece,
                             const moe__mixed_units_t *units) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS +
-                  2 * MOE__MIXED_MOST_OWN_FACTORS + 3];
+                  2 * MOE__MIXED_MOST_OWN_FACTORS + 5];
   int count = moe__mixed_piece_words(s);
   memcpy(words, piece, (size_t)count * sizeof *words);
-  for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
+  for (int h = 0; h < 2 && moe__mixed_watches_nan(s); h++)
     words[count++] = s->greatest[h];
   if (s->layout.scales_of_rows)
     words[count++] = s->row_scale;
   for (int i = 0; i < 2 * moe__mixed_own_factors(s); i++)
     words[count++] = s->own_factors[i / 2][i % 2];
+  for (int h = 0; h < 2 && moe__mixed_has_row_powers(s); h++)
+    words[count++] = moe__bitcast(b, s->row_power[h], b->i32);
   if (moe__mixed_rescales(s)) {
     for (int i = 0; i < moe__mixed_own_units(s); i++) {
       words[count++] = units->factors[i];
@@ -183,12 +185,14 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, moe__mixed_piece_
     out[count] = moe__extract(b, packed, count);
     count++;
   }
-  for (int h = 0; h < 2 && s->format == MOE__WEIGHT_E4M3; h++)
+  for (int h = 0; h < 2 && moe__mixed_watches_nan(s); h++)
     s->greatest[h] = moe__extract(b, packed, count++);
   if (s->layout.scales_of_rows)
     s->row_scale = moe__extract(b, packed, count++);
   for (int i = 0; i < 2 * moe__mixed_own_factors(s); i++)
     s->own_factors[i / 2][i % 2] = moe__extract(b, packed, count++);
+  for (int h = 0; h < 2 && moe__mixed_has_row_powers(s); h++)
+    s->row_power[h] = moe__bitcast(b, moe__extract(b, packed, count++), b->f32);
   if (!moe__mixed_rescales(s))
     return;
   for (int i = 0; i < moe__mixed_own_units(s); i++) {
@@ -232,6 +236,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   loop_t loop = {.cursor = cursor, .sum = moe__wgmma_zero(b, s->n)};
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   s->greatest[0] = s->greatest[1] = moe__i32(b, 0);
+  s->row_power[0] = s->row_power[1] = (MlirValue){NULL};
   if (s->layout.scales_of_rows)
     s->row_scale = row_scale_after(s, moe__i32(b, 0), moe__sub(b, reduction->first, 1));
   moe__mixed_piece_t piece;
@@ -251,10 +256,12 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   unpack_piece(s, loop.packed, piece, &units);
   multiply_stages(s, self, loop.cursor, 1, piece, &units, false, sums);
   bool is_long = s->schedule.long_sums;
-  if (moe__mixed_has_row_powers(s) || (!is_long && s->format != MOE__WEIGHT_E4M3))
+  if (!is_long && s->format != MOE__WEIGHT_E4M3 && !moe__mixed_has_row_powers(s))
     return;
   MlirValue factors[2];
-  if (moe__mixed_rescales(s))
+  if (moe__mixed_has_row_powers(s))
+    moe__mixed_inverse_powers(s, factors);
+  else if (moe__mixed_rescales(s))
     moe__mixed_last_units(s, &units, factors);
   else
     moe__mixed_last_factors(s, is_long ? MOE__MIXED_DIVISOR : 1, factors);

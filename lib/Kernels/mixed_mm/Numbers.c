@@ -105,8 +105,11 @@ static MlirValue first_own(moe__mixed_mm_t *s, const moe__mixed_position_t *self
 
 /* Number `number` of both rows, from the lane whose own it is. */
 static void share_own(moe__mixed_mm_t *s, const MlirValue own[][2], int number, MlirValue out[2]) {
+  bool is_all = moe__mixed_scales_of_stage(s->group, s->schedule.depth) == 1;
   for (int h = 0; h < 2; h++)
-    out[h] = moe__shuffle_among(&s->kernel.builder, own[number / QUAD][h], number % QUAD, QUAD);
+    out[h] =
+        is_all ? own[0][h]
+               : moe__shuffle_among(&s->kernel.builder, own[number / QUAD][h], number % QUAD, QUAD);
 }
 
 void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -143,15 +146,6 @@ static MlirValue factor_of(moe__mixed_mm_t *s, MlirValue byte) {
 static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                          moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
-  if (moe__mixed_has_row_powers(s)) {
-    MlirValue scales[2];
-    moe__mixed_load_scales(s, self, buffer, number, scales);
-    for (int h = 0; h < 2; h++) {
-      MlirValue scale = moe__fmul(b, scales[h], s->row_power[h]);
-      out[h] = moe__pack_halves(b, s->x_type, (MlirValue[]){scale, scale});
-    }
-    return;
-  }
   int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
   MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
                                            : of_row(s, self, buffer, s->layout.scales, 1, number);
@@ -166,11 +160,36 @@ int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
                   (s->format != MOE__WEIGHT_E4M3 && !mlirValueIsNull(s->offs));
   bool divides = s->schedule.scaled_weights && is_timed && !moe__mixed_rescales(s);
   int count = moe__mixed_scales_of_stage(s->group, s->schedule.depth) / s->schedule.slices;
+  if (moe__mixed_has_row_powers(s))
+    return (count + QUAD - 1) / QUAD;
   return divides && count % QUAD == 0 ? count / QUAD : 0;
+}
+
+/* The same of scales that are in range of f16 with the powers of their rows. Lanes that have no
+ * scale of their own have the last one. */
+static void load_in_range(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirValue scales[MOE__MIXED_MOST_OWN_FACTORS][2];
+  int count = moe__mixed_own_factors(s);
+  int last = moe__mixed_scales_of_stage(s->group, s->schedule.depth) - 1;
+  for (int i = 0; i < count; i++) {
+    MlirValue own = moe__add(b, first_own(s, self, (MlirValue){NULL}), QUAD * i);
+    moe__mixed_load_scales(s, self, buffer, (moe__mixed_number_t){moe__umin(b, own, last), 0},
+                           scales[i]);
+  }
+  moe__mixed_follow_scales(s, scales, count);
+  for (int i = 0; i < 2 * count; i++) {
+    MlirValue scale = moe__fmul(b, scales[i / 2][i % 2], s->row_power[i % 2]);
+    s->own_factors[i / 2][i % 2] = moe__pack_halves(b, s->x_type, (MlirValue[]){scale, scale});
+  }
 }
 
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, MlirValue first) {
+  if (moe__mixed_has_row_powers(s)) {
+    load_in_range(s, self, buffer);
+    return;
+  }
   MlirValue own = first_own(s, self, first);
   for (int i = 0; i < moe__mixed_own_factors(s); i++)
     load_factors(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, s->own_factors[i]);

@@ -30,8 +30,6 @@ bool moe__mixed_has_kernel(MlirOperation op) {
     return moe__error(op, "the kernel takes weights of f8E4M3FN in layout \"1x16\": the columns of "
                           "each 16 in the order 0, 8, 1, 9 ... 7, 15; or tokens in layout "
                           "\"evens_first\"");
-  if (moe__has_fp8_weights(op) && !mlirTypeIsABF16(moe__element_type(op, MOE__X)))
-    return moe__error(op, "the kernel takes bf16 tokens with weights of f8E4M3FN");
   if (moe__has_plain_weights(op))
     return moe__error(op, "the kernel takes packed weights: let moe-expand-recipes pack them, or "
                           "pack them by scaled_grouped_mm.pack_weights and give its 'layout'");
@@ -197,8 +195,6 @@ void moe__mixed_add_parameters(moe__mixed_mm_t *s, MlirOperation op) {
   s->scale_map = s->layout.scales_of_rows
                      ? add_scales_of_rows(s, op)
                      : add_numbers(s, op, MOE__SCALES, moe__mixed_scale_bytes(s->scale_type));
-  if (moe__mixed_has_row_powers(s))
-    s->scales = moe__kernel_pointer(kernel, scales_number);
   if (!mlirValueIsNull(moe__operand(op, MOE__ZEROS)))
     s->zero_map = add_numbers(s, op, MOE__ZEROS, 1);
   s->x_map = add_tokens(s, op);

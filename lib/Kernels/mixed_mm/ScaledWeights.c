@@ -88,6 +88,8 @@ void moe__mixed_sum_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
       sums[i] = moe__fma(b, part[i], factor, sums[i]);
     moe__mixed_keep_here(s, sums);
   }
+  if (has_next)
+    moe__mixed_follow_power(s, sums);
   moe__mixed_release(s, self, cursor);
 }
 
@@ -118,6 +120,11 @@ void moe__mixed_sum_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position_
     moe__wgmma_wait_through(b, 0, 1, &products, moe__mixed_piece_words(s), first);
     if (is_last)
       moe__mixed_release(s, self, cursor);
+    if (is_last && has_next && moe__mixed_has_row_powers(s)) {
+      moe__accumulator_unpack(b, products, sums);
+      moe__mixed_follow_power(s, sums);
+      products = moe__accumulator_pack(b, s->n, sums);
+    }
     if (follows)
       convert_chunk(s, self, next, index, &packed, first);
   }

@@ -154,9 +154,11 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (moe__mixed_has_scales_of_rows(op) && of_box % s->depth)
     return moe__error(op, "'schedule.depth' is %d; with scales that lie by rows it must divide %d",
                       s->depth, of_box);
-  if (s->scaled_weights && ((s->token_parts > 1 && !s->long_sums) || s->in_flight > 1))
+  bool has_powers = s->scaled_weights && moe__mixed_takes_row_powers(op);
+  if (s->scaled_weights &&
+      ((s->token_parts > 1 && (!s->long_sums || has_powers)) || s->in_flight > 1))
     return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and "
-                          "token_parts too without long_sums");
+                          "token_parts too without long_sums, and with f16 tokens");
   if (s->long_sums && !s->scaled_weights)
     return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);

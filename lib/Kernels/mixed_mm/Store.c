@@ -161,31 +161,21 @@ static MlirValue scale_of_token(moe__mixed_mm_t *s, MlirValue token) {
                    b->f32);
 }
 
-/* What sums are multiplied by before they are results: the inverse powers of their rows, and the
- * scales of their tokens. */
+/* The sums times the scales of their tokens, where these have some. */
 static void finish_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums,
                         moe__mixed_fragment_t out) {
   moe__builder_t *b = &s->kernel.builder;
-  bool has_powers = moe__mixed_has_row_powers(s), has_scales = !mlirValueIsNull(s->scales_x);
   memcpy(out, sums, (size_t)s->n / 2 * sizeof *out);
-  if (!has_powers && !has_scales)
+  if (mlirValueIsNull(s->scales_x))
     return;
   MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
-  MlirValue powers[2] = {{NULL}, {NULL}};
-  if (has_powers)
-    moe__mixed_inverse_powers(s, powers);
   for (int j = 0; j < s->n / 8; j++)
     for (int c = 0; c < 2; c++) {
-      MlirValue scale = {NULL};
-      if (has_scales)
-        scale = scale_of_token(s, moe__add(b, moe__fresh(b, first), 8 * j + c));
+      MlirValue scale = scale_of_token(s, moe__add(b, moe__fresh(b, first), 8 * j + c));
       for (int h = 0; h < 2; h++) {
         MlirValue *result = &out[4 * j + 2 * h + c];
-        if (has_powers)
-          *result = moe__fmul(b, *result, powers[h]);
-        if (has_scales)
-          *result = moe__fmul(b, *result, scale);
+        *result = moe__fmul(b, *result, scale);
         /* LLVM would multiply where results are stored, and all scales would be in registers at
          * once. */
         *result = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, *result, b->i32)), b->f32);

@@ -118,19 +118,13 @@ bool moe__dequantize_is_stream(const moe__dequantize_t *s) {
   return s->mx && !s->column_major && !s->side_by_side && !s->schedule.persistent;
 }
 
-/* Bytes of two words: those that a selector of prmt names. */
-static MlirValue pick_bytes(moe__builder_t *b, MlirValue low, MlirValue high, int selector) {
-  return moe__op1(b, "llvm.inline_asm", b->i32, MOE__VALUES(low, high, moe__i32(b, selector)),
-                  "asm_dialect = 0 : i64, asm_string = \"prmt.b32 $0, $1, $2, $3;\", "
-                  "constraints = \"=r,r,r,r\"");
-}
-
 /* A pair of threads has 16 columns: 8 and 8 come, those with even numbers and those with odd ones
  * go. Each keeps a word and gives the other one away. All threads of a warp must call it. */
 static MlirValue evens_first(moe__dequantize_t *s, MlirValue vector) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue low = moe__extract(b, vector, 0), high = moe__extract(b, vector, 1);
-  MlirValue evens = pick_bytes(b, low, high, 0x6420), odds = pick_bytes(b, low, high, 0x7531);
+  MlirValue evens = moe__pick_bytes(b, low, high, 0x6420),
+            odds = moe__pick_bytes(b, low, high, 0x7531);
   MlirValue is_first = moe__eq(b, moe__and(b, s->kernel.thread, 1), 0);
   MlirValue kept = moe__select(b, is_first, evens, odds);
   MlirValue other = moe__shuffle_xor(b, moe__select(b, is_first, odds, evens), 1);
