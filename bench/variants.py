@@ -362,6 +362,11 @@ def quantizers():
         for granularity, rank, axis in [*SCALES, ("tensor", 2, 1), ("tensor", 3, 1)]:
             name, along = "weights" if rank == 3 else "tokens", "row" if axis == rank - 1 else "col"
             table[f"dequantize-{granularity}-{name}-{along}-{suffix}"] = dequantize_fp8(granularity, rank, axis, element, q)
+    blocks = {"q": tensor(2, "f8E4M3FN"), "scales": tensor(2, "f8E8M0FNU")}
+    rows = {"x": tensor(2, "f16"), "scales_x": tensor(1, "f32")}
+    shapes = {"q": lambda x, groups: [x[0], -(-x[1] // 32) * 32], "scales": lambda x, groups: [x[0], -(-x[1] // 32)]}
+    table["dequantize-f16"] = Variant("dequantize_f16", blocks, rows, "", shapes=shapes)
+    table["dequantize-f16-evens-first"] = Variant("dequantize_f16", blocks, rows, 'order = "evens_first"', shapes=shapes)
     table["quantize-f16"] = Variant("quantize_f16", {"x": tensor(2, "bf16")}, {"q": tensor(2, "f16"), "scales": tensor(1, "f32")}, "")
     for rank, name in ((3, "weights"), (2, "tokens")):
         for direction in ("row", "col", "dual"):

@@ -39,6 +39,17 @@ irdl.dialect @mx_quantize {
     irdl.attributes {"axis" = %axis, "block" = %block}
   }
 
+  // q, scales -> x, scales_x: the inverse of quantize along the last dimension, as rows of f16, each over a power of two, by which its
+  // greatest scale becomes 2^7. The string `order` is as for dequantize.
+  irdl.operation @dequantize_f16 {
+    %q = irdl.base "!builtin.tensor"
+    %scales = irdl.base "!builtin.tensor"
+    %x = irdl.base "!builtin.tensor"
+    %scales_x = irdl.base "!builtin.tensor"
+    irdl.operands(q: %q, scales: %scales)
+    irdl.results(x: %x, scales_x: %scales_x)
+  }
+
   // x [, offs] -> rounded: what quantize and then dequantize make of x, in one pass: numbers of MX blocks of `element`, as bf16. offs
   // is as for quantize; the groups stay where they are.
   irdl.operation @round {

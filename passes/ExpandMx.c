@@ -14,10 +14,14 @@
  *                                                        ->   out = dequantize_mm qa, qb, sa, sb
  *
  * - mixed: only the tokens' numbers are made first; the weights become bf16 in the kernel that
- *   multiplies them, which reads a byte for each.
+ *   multiplies them, which reads a byte for each. Up to some tokens for each expert both become f16,
+ *   which takes fewer instructions.
  *
  *                                                             a   = dequantize qa, sa {order}
  *                                                        ->   out = mixed_mm qb, sb, a
+ *
+ *                                                          a, sx  = dequantize_f16 qa, sa {order}
+ *                                                        ->   out = mixed_mm_scaled qb, sb, a, sx
  *
  * `accumulate = "promoted"` asks for the first. "fast" leaves the choice to this file, and to
  * nothing else: mixed up to so many tokens for each expert that the weights' bytes are little
@@ -202,20 +206,58 @@ static void replace(MlirOperation op, MlirOperation product) {
   mlirOperationDestroy(op);
 }
 
+/* Of each expert, on average, up to which f16 is faster: with more the tensor core's power is the
+ * limit. */
+#define MOST_TOKENS_IN_F16 384
+
+/* Whether the tokens of a mixed product become f16: those of E5M2 have too wide a range, and no
+ * product with scales of tokens has a bias. */
+static bool is_faster_in_f16(MlirOperation op) {
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 0);
+  int64_t experts = moe__static_dimension(moe__tensor_type(op, MOE__QB), 0);
+  return mlirTypeIsAFloat8E4M3FN(moe__element_type(op, MOE__QA)) &&
+         mlirValueIsNull(moe__operand(op, MOE__BIAS)) && tokens <= MOST_TOKENS_IN_F16 * experts;
+}
+
+/* dequantize_f16: x and the scales of its rows. */
+static MlirOperation dequantize_in_f16(moe__builder_t *b, MlirOperation product) {
+  MlirValue operands[] = {moe__operand(product, MOE__QA), moe__operand(product, MOE__SA)};
+  MlirType q = mlirValueGetType(operands[0]);
+  int64_t shape[2];
+  for (int d = 0; d < 2; d++)
+    shape[d] = mlirShapedTypeIsDynamicDim(q, d) ? mlirShapedTypeGetDynamicSize()
+                                                : mlirShapedTypeGetDimSize(q, d);
+  MlirType types[] = {
+      mlirRankedTensorTypeGet(2, shape, moe__type(b, "f16"), mlirAttributeGetNull()),
+      mlirRankedTensorTypeGet(1, shape, b->f32, mlirAttributeGetNull())};
+  MlirOperation op =
+      moe__op(b, moe__op_id_name(MOE__OP_DEQUANTIZE_F16), 2, types, 2, operands, NULL, 0, NULL);
+  set_string(b, op, "order", "evens_first");
+  return moe__share(op);
+}
+
 /* Weights are seen as rows of columns that are summed over. */
 static void multiply_mixed(MlirOperation op) {
   moe__builder_t b = moe__builder_before(op);
-  MlirValue none = {NULL}, bias = moe__operand(op, MOE__BIAS);
-  MlirValue operands[] = {moe__swapped_view(&b, moe__operand(op, MOE__QB)),
-                          moe__swapped_view(&b, moe__operand(op, MOE__SB)),
-                          dequantize(&b, moe__operand(op, MOE__QA), moe__operand(op, MOE__SA), none,
-                                     1, mlirAttributeGetNull(), "evens_first"),
-                          moe__operand(op, MOE__OFFS), bias};
+  MlirValue none = {NULL}, offs = moe__operand(op, MOE__OFFS), bias = moe__operand(op, MOE__BIAS);
+  MlirValue operands[5] = {moe__swapped_view(&b, moe__operand(op, MOE__QB)),
+                           moe__swapped_view(&b, moe__operand(op, MOE__SB))};
+  moe__op_id_t id = mlirValueIsNull(bias) ? MOE__OP_MIXED_MM : MOE__OP_MIXED_MM_BIAS;
+  int count = 2;
+  if (is_faster_in_f16(op)) {
+    MlirOperation tokens = dequantize_in_f16(&b, op);
+    id = MOE__OP_MIXED_MM_SCALED;
+    operands[count++] = moe__result(tokens, MOE__X);
+    operands[count++] = moe__result(tokens, MOE__SCALES_X);
+  } else {
+    operands[count++] = dequantize(&b, moe__operand(op, MOE__QA), moe__operand(op, MOE__SA), none,
+                                   1, mlirAttributeGetNull(), "evens_first");
+  }
+  operands[count++] = offs;
+  if (!mlirValueIsNull(bias))
+    operands[count++] = bias;
   MlirType out = moe__tensor_type(op, MOE__OUT);
-  bool has_bias = !mlirValueIsNull(bias);
-  moe__op_id_t id = has_bias ? MOE__OP_MIXED_MM_BIAS : MOE__OP_MIXED_MM;
-  MlirOperation product =
-      moe__op(&b, moe__op_id_name(id), 1, &out, has_bias ? 5 : 4, operands, NULL, 0, NULL);
+  MlirOperation product = moe__op(&b, moe__op_id_name(id), 1, &out, count, operands, NULL, 0, NULL);
   set_string(&b, product, "format", "f8E4M3FN");
   set_string(&b, product, "layout", "evens_first");
   moe__op_set_attribute(product, "group_size", mlirIntegerAttrGet(b.i64, MOE_MX_BLOCK));

@@ -228,8 +228,8 @@ def products():
 
 # The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
 FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
-# Those of more tokens, whose weights become bf16 in the product; the first where the scales of a row of weights lie side by side, which leaves less room
-# for stages, the second where those of a column do.
+# Those of more tokens, whose weights become f16 in the product, of most tokens bf16; the first where the scales of a row of weights lie side by side, which
+# leaves less room for stages, the second where those of a column do.
 MIXED_MX = {
     "some": ("tile_n = 112, warpgroups = 4, widths = 7, behind = 1", "tile_n = 128, warpgroups = 4, widths = 8, behind = 1"),
     "more": ("tile_n = 128, warpgroups = 3, widths = 4", "tile_n = 128, warpgroups = 4, widths = 4, behind = 1"),
@@ -257,7 +257,8 @@ def mx_products():
                 yield Chosen(f"{name}-few-{out}", op, {"accumulate": "promoted"}, operands, results, few, {"accumulate": "fast", "tokens": "few"})
                 for tokens, schedules in MIXED_MX.items() if (case, out) == ("forward", "bf16") else ():
                     schedule = f"{schedules[sb is not sbs[0]]}, depth = 128, stages = 3, scaled_weights = 1, long_sums = 1, staged = 1"
-                    yield Mixed(f"{name}-{tokens}-{out}", op, {"accumulate": "fast", "tokens": tokens}, operands, results, schedule)
+                    element = "bf16" if tokens == "most" else "f16"
+                    yield Mixed(f"{name}-{tokens}-{out}", op, {"accumulate": "fast", "tokens": tokens}, operands, results, element, schedule)
 
 
 def trained():
@@ -293,11 +294,11 @@ class Chosen(Bundle):
 
 
 class Mixed(Bundle):
-    """A product forward in MX blocks whose tokens become bf16 first, and whose weights do in the product, with this schedule."""
+    """A product forward in MX blocks whose tokens become numbers of this type first, and whose weights do in the product, with this schedule."""
 
-    def __init__(self, name, op, attributes, operands, results, schedule):
+    def __init__(self, name, op, attributes, operands, results, element, schedule):
         super().__init__(name, op, attributes, operands, results)
-        self.schedule = schedule
+        self.element, self.schedule = element, schedule
 
     def source(self):
         qb, sb = self.operands["qb"], self.operands["sb"]
@@ -307,10 +308,14 @@ class Mixed(Bundle):
             body += "".join(f"  %{name}{i} = tensor.dim %{of}, %c{i} : {tensor}\n" for i in range(3))
             body += f"  %{name}_space = tensor.empty(%{name}0, %{name}2, %{name}1) : {view}\n"
             body += f"  %{name} = linalg.transpose ins(%{of} : {tensor}) outs(%{name}_space : {view}) permutation = [0, 2, 1]\n"
-        x = Tensor("bf16", 2)
-        body += call("mx_quantize.dequantize", {"axis": 1, "block": 32, "order": "evens_first"}, {n: self.operands[n] for n in ("qa", "sa")}, {"x": x})
-        product = call("scaled_grouped_mm.mixed_mm", {"format": "f8E4M3FN", "group_size": 32, "layout": "evens_first"},
-                       {"w": w, "scales": scales, "x": x, "offs": OFFS}, self.results)
+        tokens, order = {n: self.operands[n] for n in ("qa", "sa")}, {"order": "evens_first"}
+        x, name = {"x": Tensor(self.element, 2)}, "scaled_grouped_mm.mixed_mm"
+        if self.element == "f16":
+            x, name = x | {"scales_x": Tensor("f32", 1)}, f"{name}_scaled"
+            body += call("mx_quantize.dequantize_f16", order, tokens, x)
+        else:
+            body += call("mx_quantize.dequantize", {"axis": 1, "block": 32} | order, tokens, x)
+        product = call(name, {"format": "f8E4M3FN", "group_size": 32, "layout": "evens_first"}, {"w": w, "scales": scales} | x | {"offs": OFFS}, self.results)
         body += product.replace("} : (", f", schedule = {{{self.schedule}}}}} : (", 1)
         return function(self.title(), self.operands, body, self.results)
 

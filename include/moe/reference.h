@@ -310,6 +310,18 @@ MOE_API moe_ref_status_t moe_ref_fp8_dequantize(const moe_ref_tensor_t *q,
 MOE_API moe_ref_status_t moe_ref_quantize_f16(const moe_ref_tensor_t *x, const moe_ref_tensor_t *q,
                                               const moe_ref_tensor_t *scales);
 
+/* Dequantizes rows of MX blocks to the range of f16.
+ *   q         (M,K), E4M3
+ *   scales    (M,K/32), E8M0
+ *   x         (M,K), F16: q * scales / scales_x, rounded once; with scales that are 2^-22 of the
+ *             row's greatest or more it is exact; NaN where q or its scale is
+ *   scales_x  (M), F32: 2^(e - 7), 2^e the greatest of the row's scales that is no NaN, at least
+ *             2^-119 */
+MOE_API moe_ref_status_t moe_ref_dequantize_f16(const moe_ref_tensor_t *q,
+                                                const moe_ref_tensor_t *scales,
+                                                const moe_ref_tensor_t *x,
+                                                const moe_ref_tensor_t *scales_x);
+
 /* ---- The layout of scales of MX blocks ---- */
 
 /* Rows and columns of a packed tile. */
@@ -519,7 +531,7 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
  *                                                                     of the sum added by one fma
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
- * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN, and those of E2M1 weights beyond
+ * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN with BF16 tokens, and those of E2M1 weights beyond
  * 2^31 may where they are E8M0 and x is bf16: the judge takes NaN for such a result, too. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end);
 
@@ -530,13 +542,14 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  *   D      = (2^-19 + P 2^-24) sum |p| + 2^-149 (P + sum |p| without scales) + L
  *   bound    D + (|R| + D) (u + 2^-22) + half of out's least subnormal
  *
- * L is 0 but for FP8 weights and such E2M1 ones, which times their scales are numbers of bf16 over
- * 2^30, so that those below 2^-100 are rounded, and products of all are in fp32: 2^-104 sum |x|
- * over the former, and 2^-119 K. I4 and UINT4B8 weights with BF16 scales and F16 tokens may be
- * numbers of f16 times their scales, over a power of two for each row. With 2^e the greatest power
- * of two up to the greatest finite magnitude of the row's scales, nonzero weights times scales
- * count as 2^(e - 23) in D where they are less, and L is 2^(e - 34) sum |w x| over weights whose
- * scale is not 0 and below 2^(e - 26).
+ * L is 0 but for FP8 weights and such E2M1 ones with BF16 tokens, which times their scales are
+ * numbers of bf16 over 2^30, so that those below 2^-100 are rounded, and products of all are in
+ * fp32: 2^-104 sum |x| over the former, and 2^-119 K. With F16 tokens FP8 weights, and I4 and
+ * UINT4B8 weights with BF16 scales, may be numbers of f16 times their scales, over a power of two
+ * for each row. With 2^e the greatest power of two up to the greatest finite magnitude of the row's
+ * scales, nonzero integers times scales count as 2^(e - 23) in D where they are less, FP8 weights as
+ * 2^(e - 18). L is 2^(e - 34) sum max(1, |w|) |x| over nonzero integers whose scale is not 0 and
+ * below 2^(e - 26), and of FP8 weights 2^(e - 29) times that, over those below 2^(e - 19).
  *
  * With scales_x D is multiplied by |scales_x[m]|, and 2^-23 |R| + 2^-149 are added. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm_judge(const moe_ref_mixed_mm_t *mm, int64_t begin,

@@ -4,6 +4,7 @@
 #include "lib/Device/Fp8.h"
 
 #include "lib/Device/Elements.h"
+#include "lib/Device/Warp.h"
 
 #include "mlir-c/BuiltinTypes.h"
 
@@ -136,6 +137,18 @@ MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte) {
   MlirValue is_nan = moe__eq(b, byte, E8M0_NAN);
   bits = moe__select(b, is_least, F32_POWER_MINUS_127, bits);
   return moe__bitcast(b, moe__select(b, is_nan, F32_QUIET_NAN, bits), b->f32);
+}
+
+MlirValue moe__fp8_evens_first(moe__builder_t *b, MlirValue thread, MlirValue vector) {
+  MlirValue low = moe__extract(b, vector, 0), high = moe__extract(b, vector, 1);
+  MlirValue evens = moe__pick_bytes(b, low, high, 0x6420);
+  MlirValue odds = moe__pick_bytes(b, low, high, 0x7531);
+  MlirValue is_first = moe__eq(b, moe__and(b, thread, 1), 0);
+  MlirValue kept = moe__select(b, is_first, evens, odds);
+  MlirValue other = moe__shuffle_xor(b, moe__select(b, is_first, odds, evens), 1);
+  return moe__vector(
+      b, 2,
+      (MlirValue[]){moe__select(b, is_first, kept, other), moe__select(b, is_first, other, kept)});
 }
 
 void moe__fp8_widen4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[2]) {

@@ -44,6 +44,11 @@ MlirValue moe__fp8_inverse(moe__builder_t *b, MlirValue factor);
 /* E8M0 byte (i32, 0..255) -> the f32 that it stands for; NaN for 255. */
 MlirValue moe__e8m0_value(moe__builder_t *b, MlirValue byte);
 
+/* 8 FP8 numbers of a thread, a vector of two words, and 8 of the thread beside it, which has the
+ * next number: 16 columns, of which those with an even number come to the first of the two. All
+ * threads of a warp must call it. */
+MlirValue moe__fp8_evens_first(moe__builder_t *b, MlirValue thread, MlirValue vector);
+
 /* The four numbers of a word as f16, which has all of them: two vectors of two. */
 void moe__fp8_widen4(moe__builder_t *b, MlirValue word, moe__fp8_t element, MlirValue out[2]);
 

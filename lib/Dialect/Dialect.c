@@ -216,7 +216,7 @@ bool moe__has_plain_weights(MlirOperation op) {
 }
 
 bool moe__has_evens_first(MlirOperation op) {
-  if (moe__is(op, MOE__OP_DEQUANTIZE))
+  if (moe__is(op, MOE__OP_DEQUANTIZE) || moe__is(op, MOE__OP_DEQUANTIZE_F16))
     return !mlirAttributeIsNull(moe__op_attribute(op, "order"));
   return has_layout(op, "evens_first");
 }

@@ -105,14 +105,9 @@ static bool check_aligned_rows(MlirOperation op) {
 
 /* x in another order is for products that read it so: whoever does not would take columns for
  * others. A block's end hands it on. */
-static bool check_order(MlirOperation op) {
+bool moe__check_order(MlirOperation op) {
   if (!moe__has_evens_first(op))
     return true;
-  MlirType x = moe__tensor_type(op, MOE__X);
-  if (!mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) ||
-      moe__op_integer(op, "axis") != mlirShapedTypeGetRank(x) - 1)
-    return moe__error(op, "attribute 'order' must not be there: only an 'x' of bf16 whose axis is "
-                          "the last dimension has columns in another order");
   MlirValue result = moe__result(op, MOE__X);
   for (MlirOpOperand use = mlirValueGetFirstUse(result); !mlirOpOperandIsNull(use);
        use = mlirOpOperandGetNextUse(use)) {
@@ -125,8 +120,18 @@ static bool check_order(MlirOperation op) {
   return true;
 }
 
+/* Whether x may have its columns in the order that the op asks for. */
+static bool may_have_order(MlirOperation op) {
+  MlirType x = moe__tensor_type(op, MOE__X);
+  return !moe__has_evens_first(op) ||
+         (mlirTypeIsABF16(mlirShapedTypeGetElementType(x)) &&
+          moe__op_integer(op, "axis") == mlirShapedTypeGetRank(x) - 1) ||
+         moe__error(op, "attribute 'order' must not be there: only an 'x' of bf16 whose axis is "
+                        "the last dimension has columns in another order");
+}
+
 bool moe__check_mx_dequantize(MlirOperation op) {
-  if (!moe__check_aligned(op) || !check_order(op))
+  if (!moe__check_aligned(op) || !may_have_order(op) || !moe__check_order(op))
     return false;
   if (!mlirValueIsNull(moe__operand(op, MOE__OFFS)))
     return check_mx_groups(op, "operand") && check_aligned_rows(op);

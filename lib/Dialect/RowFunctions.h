@@ -12,6 +12,7 @@
 bool moe__check_aligned(MlirOperation op);
 bool moe__check_mx_quantize(MlirOperation op);
 bool moe__check_mx_dequantize(MlirOperation op);
+bool moe__check_order(MlirOperation op);
 bool moe__check_mx_quantize_dual(MlirOperation op);
 bool moe__check_round(MlirOperation op);
 bool moe__check_granularity(MlirOperation op);

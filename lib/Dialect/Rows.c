@@ -15,6 +15,8 @@
   { MOE__DTYPE_BF16 }
 #define F16                                                                                        \
   { MOE__DTYPE_F16 }
+#define E4M3                                                                                       \
+  { MOE__DTYPE_E4M3 }
 #define E8M0                                                                                       \
   { MOE__DTYPE_E8M0 }
 #define I32                                                                                        \

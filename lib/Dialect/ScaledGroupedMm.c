@@ -150,7 +150,8 @@ static bool has_tokens_in_order(MlirOperation op) {
   MlirOperation source = mlirOpResultGetOwner(x);
   return moe__op_id(source) == MOE__NO_OP || moe__has_evens_first(source) ||
          moe__error(op, "operand 'x' must have its columns in the order \"evens_first\" with this "
-                        "layout, which dequantize with that 'order' gives them");
+                        "layout, which dequantize and dequantize_f16 with that 'order' give "
+                        "them");
 }
 
 /* FP8 weights have their own element type, and scales of MX blocks. */

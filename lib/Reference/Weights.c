@@ -260,7 +260,8 @@ static void decode_row(const moe_ref_mixed_mm_t *mm, const sizes_t *s, int64_t e
   const int64_t first = matrix_at(scales, 2, e) + n * strides[0];
   for (int64_t j = 0; j < s->groups; j++) {
     row->scales[j] = moe__ref_element_load(scales->dtype, scales->data, first + j * strides[1]);
-    if (mm->format == MOE_REF_WEIGHT_E4M3 && row->scales[j] > greatest_fp8_scale)
+    if (mm->format == MOE_REF_WEIGHT_E4M3 && mm->x->dtype != MOE_REF_F16 &&
+        row->scales[j] > greatest_fp8_scale)
       row->scales[j] = NAN;
   }
 }
@@ -273,15 +274,28 @@ static bool may_scale_weights(const moe_ref_mixed_mm_t *mm) {
 }
 static const float greatest_e2m1_scale = 0x1p31f;
 
-/* The same of integers times scales of bf16, in f16: those of a row are over a power of two, by
- * which the greatest lies from 2^9 up to 2^13. Below 2^-23 of that weights times scales may be
- * subnormal, which a tensor core takes for the least normal number when it cuts sums; scales below
- * 2^-26 of it may lose half of the least subnormal. */
-static bool may_scale_in_f16(const moe_ref_mixed_mm_t *mm) {
-  return (mm->format == MOE_REF_WEIGHT_I4 || mm->format == MOE_REF_WEIGHT_UINT4B8) &&
-         mm->scales->dtype == MOE_REF_BF16 && mm->x->dtype == MOE_REF_F16;
+/* Weights times their scales in f16: those of a row are over a power of two, by which the greatest
+ * scale lies up to three exponents below what fits. What is left, as parts of that one: weights
+ * times scales from `normal` on are normal; below it they may be subnormal, which a tensor core takes
+ * for the least normal number when it cuts sums; weights lose at most `lost` where their scales are
+ * below `exact`. */
+typedef struct in_f16_t {
+  double normal, exact, lost;
+} in_f16_t;
+
+/* Integers times scales of bf16, and E4M3 weights, whose last places are 2^-9. */
+static const in_f16_t integers_in_f16 = {0x1p-23, 0x1p-26, 0x1p-34};
+static const in_f16_t e4m3_in_f16 = {0x1p-18, 0x1p-19, 0x1p-29};
+
+/* NULL: a kernel may not do so. */
+static const in_f16_t *scaled_in_f16(const moe_ref_mixed_mm_t *mm) {
+  if (mm->x->dtype != MOE_REF_F16)
+    return NULL;
+  if (mm->format == MOE_REF_WEIGHT_E4M3)
+    return &e4m3_in_f16;
+  const bool is_integer = mm->format == MOE_REF_WEIGHT_I4 || mm->format == MOE_REF_WEIGHT_UINT4B8;
+  return is_integer && mm->scales->dtype == MOE_REF_BF16 ? &integers_in_f16 : NULL;
 }
-static const double normal_of_row = 0x1p-23, exact_of_row = 0x1p-26, lost_of_row = 0x1p-34;
 
 /* The power of two up to the greatest magnitude of the scales of a row that are finite; 0: none. */
 static double power_of_row(const sizes_t *s, const float *scales) {
@@ -317,9 +331,10 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
                     const double *x) {
   sum_t sum = {0};
   const bool may_scale = may_scale_weights(mm);
-  const bool is_scaled = may_scale || mm->format == MOE_REF_WEIGHT_E4M3;
+  const in_f16_t *in_f16 = scaled_in_f16(mm);
+  const bool is_scaled = may_scale || (mm->format == MOE_REF_WEIGHT_E4M3 && in_f16 == NULL);
   const double least_token = moe__ref_least_normal(mm->x->dtype);
-  const double power = may_scale_in_f16(mm) ? power_of_row(s, row->scales) : 0;
+  const double power = in_f16 != NULL ? power_of_row(s, row->scales) : 0;
   sum.lost = is_scaled ? product_lost * (double)s->depth : 0;
   double all = 0; /* of finite magnitudes with their scales */
   for (int64_t j = 0; j < s->groups; j++) {
@@ -330,11 +345,11 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
       magnitude += fabs(row->weights[k]) * moe__ref_operand_magnitude(x[k], least_token);
       finite += isfinite(product) ? fabs(product) : 0;
       const double of_weight = fabs(row->weights[k] * row->scales[j]);
-      if (of_weight > 0 && of_weight < normal_of_row * power)
+      if (in_f16 != NULL && of_weight > 0 && of_weight < in_f16->normal * power)
         sum.magnitude +=
-            (normal_of_row * power - of_weight) * moe__ref_operand_magnitude(x[k], least_token);
-      if (of_weight > 0 && fabs((double)row->scales[j]) < exact_of_row * power)
-        sum.lost += lost_of_row * power * fabs(row->weights[k] * x[k]);
+            (in_f16->normal * power - of_weight) * moe__ref_operand_magnitude(x[k], least_token);
+      if (in_f16 != NULL && of_weight > 0 && fabs((double)row->scales[j]) < in_f16->exact * power)
+        sum.lost += in_f16->lost * power * fmax(1, fabs(row->weights[k])) * fabs(x[k]);
       if (is_scaled && row->weights[k] != 0 && of_weight < least_exact)
         sum.lost += most_lost * fabs(x[k]);
     }

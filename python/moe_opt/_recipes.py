@@ -30,7 +30,7 @@ def check_weights(shape: tuple[int, ...], recipe: str) -> None:
 # Tokens of an expert on average.
 FEW_TOKENS = 64  # up to which a product takes as long as reading the weights
 BLOCKS_TOKENS = 256  # up to which sums of blocks are faster than weights in bf16
-MIXED_TOKENS = 1152  # up to which the product makes bf16 weights in registers, and the limits of the first two of its three schedules
+MIXED_TOKENS = 1152  # up to which the product makes weights of 16 bits in registers, and the limits of the first two of its three schedules
 SOME_TOKENS, MORE_TOKENS = 96, 384
 BLOCKS_TOKENS_OF_ROWS = 32  # up to which sums of blocks are as fast as that, where the scales of a row lie side by side
 # Few tokens are multiplied so, too, where tiles of so many rows of weights are enough for nearly all multiprocessors of an H200.

@@ -43,6 +43,24 @@ func.func @mixed(%qa: tensor<4096x1024xf8E4M3FN>, %qb: tensor<8x1024x48xf8E4M3FN
   return %out : tensor<4096x48xbf16>
 }
 
+// Up to 384 tokens of each both operands become f16, but for tokens of E5M2.
+// CHECK-LABEL: func.func @mixed_f16
+// CHECK: %[[A:.*]]:2 = "mx_quantize.dequantize_f16"(%arg0, %arg2) {order = "evens_first"} : (tensor<3072x1024xf8E4M3FN>, tensor<3072x32xf8E8M0FNU>) -> (tensor<3072x1024xf16>, tensor<3072xf32>)
+// CHECK: "scaled_grouped_mm.mixed_mm_scaled"(%{{.*}}, %{{.*}}, %[[A]]#0, %[[A]]#1, %arg4) {format = "f8E4M3FN", group_size = 32 : i64, layout = "evens_first"} : (tensor<8x48x1024xf8E4M3FN>, tensor<8x48x32xf8E8M0FNU>, tensor<3072x1024xf16>,
+// CHECK: "mx_quantize.dequantize"(%arg5, %arg2)
+// CHECK: scaled_grouped_mm.mixed_mm"
+func.func @mixed_f16(%qa: tensor<3072x1024xf8E4M3FN>, %qb: tensor<8x1024x48xf8E4M3FN, #col_major>, %sa: tensor<3072x32xf8E8M0FNU>,
+                     %sb: tensor<8x32x48xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>, %q5: tensor<3072x1024xf8E5M2>)
+    -> (tensor<3072x48xbf16>, tensor<3072x48xbf16>) {
+  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<3072x1024xf8E4M3FN>, tensor<8x1024x48xf8E4M3FN, #col_major>, tensor<3072x32xf8E8M0FNU>, tensor<8x32x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<3072x48xbf16>
+  %1 = "scaled_grouped_mm.scaled_mm"(%q5, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<3072x1024xf8E5M2>, tensor<8x1024x48xf8E4M3FN, #col_major>, tensor<3072x32xf8E8M0FNU>, tensor<8x32x48xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<3072x48xbf16>
+  return %0, %1 : tensor<3072x48xbf16>, tensor<3072x48xbf16>
+}
+
 // Scales that lie as (E, K/32, N), for any K; a bias.
 // CHECK-LABEL: func.func @mixed_row_major
 // CHECK: "scaled_grouped_mm.mixed_mm_bias"{{.*}} {format = "f8E4M3FN", group_size = 32 : i64, layout = "evens_first"} : (tensor<8x48x288xf8E4M3FN>, tensor<8x48x9xf8E8M0FNU, #{{.*}}>, tensor<1024x288xbf16>, tensor<8xi32>, tensor<8x48xf16>) -> tensor<1024x48xf16>
@@ -162,10 +180,10 @@ func.func @few(%qa: tensor<512x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_
   return %out : tensor<512x48xf32>
 }
 
-// Weights with tiles for nearly all multiprocessors become bf16 in the product; where scales of a row lie side by side, from 33 tokens on.
+// Weights with tiles for nearly all multiprocessors become f16 in the product; where scales of a row lie side by side, from 33 tokens on.
 // CHECK-LABEL: func.func @few_mixed
-// CHECK: dequantize
-// CHECK: "scaled_grouped_mm.mixed_mm"
+// CHECK: dequantize_f16
+// CHECK: "scaled_grouped_mm.mixed_mm_scaled"
 func.func @few_mixed(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<512x16xf8E8M0FNU>,
                      %sb: tensor<8x16x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<512x4096xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
@@ -185,7 +203,7 @@ func.func @fewer_of_rows(%qa: tensor<256x512xf8E4M3FN>, %qb: tensor<8x512x4096xf
 }
 
 // CHECK-LABEL: func.func @fewer_of_groups
-// CHECK: "scaled_grouped_mm.mixed_mm"
+// CHECK: "scaled_grouped_mm.mixed_mm_scaled"
 func.func @fewer_of_groups(%qa: tensor<256x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<256x16xf8E8M0FNU>,
                            %sb: tensor<8x16x4096xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}

@@ -132,7 +132,7 @@ func.func @dual_q_t(%x: tensor<?x?x?xbf16>) {
 
 #col_major = affine_map<(m, k) -> (k, m)>
 func.func @f16_encoding(%x: tensor<?x?xbf16>) {
-  // expected-error@below {{the kernel takes x and writes q row-major; remove their encoding}}
+  // expected-error@below {{the kernel takes x and q row-major; remove their encoding}}
   %q, %s = "mx_quantize.quantize_f16"(%x) : (tensor<?x?xbf16>) -> (tensor<?x?xf16, #col_major>, tensor<?xf32>)
   return
 }

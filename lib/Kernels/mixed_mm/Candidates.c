@@ -361,14 +361,20 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
 enum {
   BY_ROWS = 1 << 5, /* scales lie by rows, and take more of a stage */
   SIZED = 1 << 6,   /* tokens and experts are known, and where scales lie by rows experts are few */
-  ODD = 1 << 7      /* an odd number of tiles of 128 rows, and few */
+  ODD = 1 << 7,     /* an odd number of tiles of 128 rows, and few */
+  IN_F16 = 1 << 8,  /* tokens are of f16 */
+  SHORT = 1 << 9    /* rows of few columns; from 2048 to 7168 nothing was timed */
 };
+
+#define FEW_COLUMNS 3072
 
 #define MOST_FEW_GROUPS 512
 
 /* Nobody reads the weights again. */
 #define ONCE_IN_EIGHTHS(n)                                                                         \
   { BEHIND_WIDTHS(n, 4, 3, 8), .once = 1 }
+#define ONCE_IN_QUARTERS(n, s)                                                                     \
+  { BEHIND_WIDTHS(n, 4, s, 4), .once = 1 }
 /* Results go through shared memory, and CTAs share tokens. */
 #define STAGED(n, w, ctas)                                                                         \
   { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }
@@ -399,7 +405,11 @@ static const row_t FP8_EXPERTS[] = {
     {10, ANY, {LONG(16, 4, 128, 5), LONG(32, 4, 128, 5)}},
     /* mixed_mxfp8.md, "More widths" */
     {36, SIZED | BY_ROWS, {LONG_WIDTHS(64, 4, 3, 4), LONG(64, 4, 128, 4)}},
+    /* grouped_mx_blocks.md, "Both operands in f16" */
+    {36, SIZED | IN_F16 | SHORT, {ONCE_IN_QUARTERS(64, 4), LONG_WIDTHS(64, 4, 4, 4)}},
     {36, SIZED, {LONG_WIDTHS(64, 4, 4, 4), LONG(64, 4, 128, 4)}},
+    {64, SIZED | IN_F16 | SHORT, {ONCE_IN_QUARTERS(128, 3), LONG_WIDTHS(128, 4, 3, 4)}},
+    {64, SIZED | IN_F16, {LONG_WIDTHS(128, 4, 3, 4), STAGED(128, 3, 1)}},
     {64, SIZED, {ONCE_IN_EIGHTHS(128), LONG_WIDTHS(128, 4, 3, 4)}},
     {384, SIZED, {LONG_WIDTHS(128, 4, 3, 4), STAGED(128, 3, 1)}},
     /* mixed_mxfp8.md, "The kernel and its defaults" */
@@ -431,7 +441,8 @@ static moe__candidates_t fp8_candidates(const moe__mixed_product_t *p) {
       bit_if(p->has_scales_of_rows, BY_ROWS) |
           bit_if(p->tokens >= 0 && (!p->has_scales_of_rows || p->experts <= MOST_FEW_GROUPS),
                  SIZED) |
-          bit_if(row_tiles % 2 && row_tiles < 16, ODD));
+          bit_if(row_tiles % 2 && row_tiles < 16, ODD) | bit_if(p->has_row_powers, IN_F16) |
+          bit_if(p->columns >= 0 && p->columns <= FEW_COLUMNS, SHORT));
 }
 
 /* ---- The product ---- */

@@ -194,11 +194,14 @@ static MlirValue boxes_of(moe__mixed_mm_t *s, const moe__mixed_tile_t *tile) {
 
 /* Whether threads that load may have no registers for a loop that LLVM unrolls, because it knows
  * the count. Some schedules have none for eight to ten k-tiles of 128 columns, and those with fewer
- * shifts or f16 tokens for five to ten of 256: fewer take less, and more are not unrolled. */
+ * shifts or f16 tokens for five to ten of 256; FP8 weights with f16 tokens from two of 128 on:
+ * fewer take less, and more are not unrolled. */
 static bool unrolls_too_much(const moe__mixed_mm_t *s) {
   int64_t depth = s->schedule.depth, columns = s->depth.size;
-  bool is_long = depth == 256 && (s->schedule.subnormal || mlirTypeIsAF16(s->x_type));
-  return s->layout.divides && (depth == 128 || is_long) && columns > (is_long ? 4 : 7) * depth &&
+  bool has_f16 = mlirTypeIsAF16(s->x_type);
+  bool is_long = depth == 256 && (s->schedule.subnormal || has_f16);
+  int64_t fits = has_f16 && s->format == MOE__WEIGHT_E4M3 ? 1 : is_long ? 4 : 7;
+  return s->layout.divides && (depth == 128 || is_long) && columns > fits * depth &&
          columns <= 10 * depth;
 }
 

@@ -58,13 +58,12 @@ typedef struct moe__mixed_mm_t {
   MlirValue goes_on; /* i1: stages are needed again; null: they always are */
   /* Where moe__mixed_own_factors: the factors of the lane's two rows in the stage of the piece that
    * becomes numbers next, of every fourth group, which are the lane's own (i32, twice a number of
-   * the tokens' type). */
+   * the tokens' type; where moe__mixed_has_row_powers, those of both rows in the first word). */
   MlirValue own_factors[MOE__MIXED_MOST_OWN_FACTORS][2];
-  /* Where moe__mixed_has_row_powers: what the scales of the lane's two rows are multiplied by, a
-   * power of two (f32; null: before the first stage of a tile). And whether the stage whose scales
-   * came last has changed the powers of a row of the warp (i32; null: it is the first), and what by
-   * (f32). */
-  MlirValue row_power[2], power_changes, power_change[2];
+  /* Where moe__mixed_has_row_powers: the powers of two that the scales of the lane's two rows are
+   * multiplied by (i32, two numbers of bf16; null: before the first stage of a tile). And those
+   * before the stage whose scales came last, and whether that changed one of the warp's (i32). */
+  MlirValue row_powers, powers_before, powers_change;
   MlirValue row_scale; /* of the scales by rows in a stage, the first one of its own (i32) */
 } moe__mixed_mm_t;
 
@@ -189,10 +188,11 @@ bool moe__mixed_has_row_powers(const moe__mixed_mm_t *s);
 bool moe__mixed_watches_nan(const moe__mixed_mm_t *s);
 
 /* Makes the powers such that the scales of a stage are in range, which come next: `count` of each
- * of the lane's two rows, f32. All lanes of a warp must call it, of which four have all scales of
- * two rows. Once the sums of the stages before are complete these follow. */
-void moe__mixed_follow_scales(moe__mixed_mm_t *s, const MlirValue scales[][2], int count);
-void moe__mixed_follow_power(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
+ * of the lane's two rows, f32, which are multiplied by them. All lanes of a warp must call it, of
+ * which four have all scales of two rows. Once the sums of the stages before are complete these
+ * follow. */
+void moe__mixed_follow_scales(moe__mixed_mm_t *s, MlirValue scales[][2], int count);
+void moe__mixed_follow_powers(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
 
 /* What the sums of the lane's two rows are multiplied by at the end (f32). */
 void moe__mixed_inverse_powers(moe__mixed_mm_t *s, MlirValue out[2]);
@@ -231,6 +231,7 @@ void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *
  * where they do not; and the lane's own into s->own_factors, before a piece of the stage becomes
  * numbers, from number `first` (i32; null: 0) on. */
 int moe__mixed_own_factors(const moe__mixed_mm_t *s);
+int moe__mixed_factor_words(const moe__mixed_mm_t *s); /* of each */
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                  MlirValue buffer, MlirValue first);
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

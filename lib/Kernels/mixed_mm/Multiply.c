@@ -155,17 +155,18 @@ static MlirValue pack_piece(moe__mixed_mm_t *s, const moe__mixed_piece_t piece,
                             const moe__mixed_units_t *units) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue words[MOE__MIXED_STEPS * MOE__WGMMA_A_REGISTERS + 2 * MOE__MIXED_MOST_UNITS +
-                  2 * MOE__MIXED_MOST_OWN_FACTORS + 5];
+                  2 * MOE__MIXED_MOST_OWN_FACTORS + 4];
   int count = moe__mixed_piece_words(s);
   memcpy(words, piece, (size_t)count * sizeof *words);
   for (int h = 0; h < 2 && moe__mixed_watches_nan(s); h++)
     words[count++] = s->greatest[h];
   if (s->layout.scales_of_rows)
     words[count++] = s->row_scale;
-  for (int i = 0; i < 2 * moe__mixed_own_factors(s); i++)
-    words[count++] = s->own_factors[i / 2][i % 2];
-  for (int h = 0; h < 2 && moe__mixed_has_row_powers(s); h++)
-    words[count++] = moe__bitcast(b, s->row_power[h], b->i32);
+  for (int i = 0; i < moe__mixed_own_factors(s); i++)
+    for (int h = 0; h < moe__mixed_factor_words(s); h++)
+      words[count++] = s->own_factors[i][h];
+  if (moe__mixed_has_row_powers(s))
+    words[count++] = s->row_powers;
   if (moe__mixed_rescales(s)) {
     for (int i = 0; i < moe__mixed_own_units(s); i++) {
       words[count++] = units->factors[i];
@@ -189,10 +190,11 @@ static void unpack_piece(moe__mixed_mm_t *s, MlirValue packed, moe__mixed_piece_
     s->greatest[h] = moe__extract(b, packed, count++);
   if (s->layout.scales_of_rows)
     s->row_scale = moe__extract(b, packed, count++);
-  for (int i = 0; i < 2 * moe__mixed_own_factors(s); i++)
-    s->own_factors[i / 2][i % 2] = moe__extract(b, packed, count++);
-  for (int h = 0; h < 2 && moe__mixed_has_row_powers(s); h++)
-    s->row_power[h] = moe__bitcast(b, moe__extract(b, packed, count++), b->f32);
+  for (int i = 0; i < moe__mixed_own_factors(s); i++)
+    for (int h = 0; h < moe__mixed_factor_words(s); h++)
+      s->own_factors[i][h] = moe__extract(b, packed, count++);
+  if (moe__mixed_has_row_powers(s))
+    s->row_powers = moe__extract(b, packed, count++);
   if (!moe__mixed_rescales(s))
     return;
   for (int i = 0; i < moe__mixed_own_units(s); i++) {
@@ -236,7 +238,7 @@ void moe__mixed_multiply(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   loop_t loop = {.cursor = cursor, .sum = moe__wgmma_zero(b, s->n)};
   MlirValue last = moe__sub(b, reduction->count, 1), done = moe__i32(b, 0);
   s->greatest[0] = s->greatest[1] = moe__i32(b, 0);
-  s->row_power[0] = s->row_power[1] = (MlirValue){NULL};
+  s->row_powers = (MlirValue){NULL};
   if (s->layout.scales_of_rows)
     s->row_scale = row_scale_after(s, moe__i32(b, 0), moe__sub(b, reduction->first, 1));
   moe__mixed_piece_t piece;

@@ -81,12 +81,21 @@ static MlirValue scales_of_row(moe__mixed_mm_t *s, const moe__mixed_position_t *
   return moe__offset_by(b, own, s->layout.scales + number.constant);
 }
 
+/* Where scale `number` of the lane's row `h` is. */
+static MlirValue place_of(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
+                          moe__mixed_number_t number, int h) {
+  int bytes = moe__mixed_scale_bytes(s->scale_type);
+  int row = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : bytes;
+  MlirValue own = s->layout.scales_of_rows
+                      ? scales_of_row(s, self, buffer, number)
+                      : of_row(s, self, buffer, s->layout.scales, bytes, number);
+  return moe__offset_by(&s->kernel.builder, own, 8 * h * row);
+}
+
 void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                             moe__mixed_number_t number, MlirValue out[2]) {
-  int bytes = moe__mixed_scale_bytes(s->scale_type);
-  MlirValue own = of_row(s, self, buffer, s->layout.scales, bytes, number);
   for (int h = 0; h < 2; h++)
-    out[h] = load_scale(s, moe__offset_by(&s->kernel.builder, own, 8 * h * bytes));
+    out[h] = load_scale(s, place_of(s, self, buffer, number, h));
 }
 
 bool moe__mixed_divides_scales(const moe__mixed_mm_t *s, int count) {
@@ -105,11 +114,8 @@ static MlirValue first_own(moe__mixed_mm_t *s, const moe__mixed_position_t *self
 
 /* Number `number` of both rows, from the lane whose own it is. */
 static void share_own(moe__mixed_mm_t *s, const MlirValue own[][2], int number, MlirValue out[2]) {
-  bool is_all = moe__mixed_scales_of_stage(s->group, s->schedule.depth) == 1;
   for (int h = 0; h < 2; h++)
-    out[h] =
-        is_all ? own[0][h]
-               : moe__shuffle_among(&s->kernel.builder, own[number / QUAD][h], number % QUAD, QUAD);
+    out[h] = moe__shuffle_among(&s->kernel.builder, own[number / QUAD][h], number % QUAD, QUAD);
 }
 
 void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -146,12 +152,9 @@ static MlirValue factor_of(moe__mixed_mm_t *s, MlirValue byte) {
 static void load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue buffer,
                          moe__mixed_number_t number, MlirValue out[2]) {
   moe__builder_t *b = &s->kernel.builder;
-  int row_bytes = s->layout.scales_of_rows ? MOE__MIXED_ROW_SCALES : 1;
-  MlirValue own = s->layout.scales_of_rows ? scales_of_row(s, self, buffer, number)
-                                           : of_row(s, self, buffer, s->layout.scales, 1, number);
   for (int h = 0; h < 2; h++) {
-    MlirValue from = moe__offset_by(b, own, 8 * h * row_bytes);
-    out[h] = factor_of(s, moe__zext(b, moe__load(b, from, b->i8), b->i32));
+    MlirValue byte = moe__load(b, place_of(s, self, buffer, number, h), b->i8);
+    out[h] = factor_of(s, moe__zext(b, byte, b->i32));
   }
 }
 
@@ -163,6 +166,10 @@ int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
   if (moe__mixed_has_row_powers(s))
     return (count + QUAD - 1) / QUAD;
   return divides && count % QUAD == 0 ? count / QUAD : 0;
+}
+
+int moe__mixed_factor_words(const moe__mixed_mm_t *s) {
+  return moe__mixed_has_row_powers(s) ? 1 : 2;
 }
 
 /* The same of scales that are in range of f16 with the powers of their rows. Lanes that have no
@@ -178,10 +185,16 @@ static void load_in_range(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                            scales[i]);
   }
   moe__mixed_follow_scales(s, scales, count);
-  for (int i = 0; i < 2 * count; i++) {
-    MlirValue scale = moe__fmul(b, scales[i / 2][i % 2], s->row_power[i % 2]);
-    s->own_factors[i / 2][i % 2] = moe__pack_halves(b, s->x_type, (MlirValue[]){scale, scale});
-  }
+  for (int i = 0; i < count; i++)
+    s->own_factors[i][0] = moe__pack_halves(b, s->x_type, scales[i]);
+}
+
+/* Twice half `h` of a word: an operand of a multiplication, which takes it so. */
+static MlirValue both_halves(moe__mixed_mm_t *s, MlirValue word, int h) {
+  moe__builder_t *b = &s->kernel.builder;
+  MlirType pair = moe__vector_type(b, 2, s->x_type);
+  MlirValue half = moe__extract(b, moe__bitcast(b, word, pair), h);
+  return moe__bitcast(b, moe__vector(b, 2, (MlirValue[]){half, half}), b->i32);
 }
 
 void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
@@ -197,7 +210,13 @@ void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t
 
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, int number, MlirValue out[2]) {
-  if (moe__mixed_own_factors(s))
+  if (moe__mixed_has_row_powers(s)) {
+    MlirValue of_rows = s->own_factors[number / QUAD][0];
+    if (moe__mixed_scales_of_stage(s->group, s->schedule.depth) > 1)
+      of_rows = moe__shuffle_among(&s->kernel.builder, of_rows, number % QUAD, QUAD);
+    for (int h = 0; h < 2; h++)
+      out[h] = both_halves(s, of_rows, h);
+  } else if (moe__mixed_own_factors(s))
     share_own(s, s->own_factors, number, out);
   else
     load_factors(s, self, buffer, (moe__mixed_number_t){.constant = number}, out);

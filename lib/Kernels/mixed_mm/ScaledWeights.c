@@ -89,7 +89,7 @@ void moe__mixed_sum_scaled(moe__mixed_mm_t *s, const moe__mixed_position_t *self
     moe__mixed_keep_here(s, sums);
   }
   if (has_next)
-    moe__mixed_follow_power(s, sums);
+    moe__mixed_follow_powers(s, sums);
   moe__mixed_release(s, self, cursor);
 }
 
@@ -122,7 +122,7 @@ void moe__mixed_sum_scaled_behind(moe__mixed_mm_t *s, const moe__mixed_position_
       moe__mixed_release(s, self, cursor);
     if (is_last && has_next && moe__mixed_has_row_powers(s)) {
       moe__accumulator_unpack(b, products, sums);
-      moe__mixed_follow_power(s, sums);
+      moe__mixed_follow_powers(s, sums);
       products = moe__accumulator_pack(b, s->n, sums);
     }
     if (follows)

@@ -74,9 +74,11 @@ moe__weight_format_t moe__mixed_format(MlirOperation op) {
 
 bool moe__mixed_takes_row_powers(MlirOperation op) {
   moe__weight_format_t format = moe__mixed_format(op);
-  return mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
-         mlirTypeIsAF16(moe__element_type(op, MOE__X)) &&
-         (format == MOE__WEIGHT_I4 || format == MOE__WEIGHT_UINT4B8);
+  if (!mlirTypeIsAF16(moe__element_type(op, MOE__X)))
+    return false;
+  return format == MOE__WEIGHT_E4M3 ||
+         (mlirTypeIsABF16(moe__element_type(op, MOE__SCALES)) &&
+          (format == MOE__WEIGHT_I4 || format == MOE__WEIGHT_UINT4B8));
 }
 
 bool moe__mixed_takes_scaled_weights(MlirOperation op) {
@@ -132,19 +134,17 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       s->widths, s->tile_n);
   if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
                     !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
-                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS)) ||
-                    (s->scaled_weights && moe__mixed_takes_row_powers(op))))
+                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS))))
     return moe__error(op, "'schedule.common' is 1; it must be 0 but with several warpgroups, and "
-                          "with split, share, panels, experts, zero points, and scaled_weights of "
-                          "integers");
+                          "with split, share, panels, experts and zero points");
   if (s->unroll > 1 && s->token_parts == 1)
     return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
   if (s->scaled_weights && !moe__mixed_takes_scaled_weights(op) &&
       !(s->long_sums && moe__mixed_takes_units(op)))
-    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f4E2M1FN and "
-                          "f8E4M3FN weights with scales of f8E8M0FNU and bf16 tokens, i4 and "
-                          "uint4b8 weights with scales of bf16 and f16 tokens, or with long_sums "
-                          "integers with scales of 16 bits and bf16 tokens");
+    return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f8E4M3FN "
+                          "weights, f4E2M1FN weights with scales of f8E8M0FNU and bf16 tokens, i4 "
+                          "and uint4b8 weights with scales of bf16 and f16 tokens, or with "
+                          "long_sums integers with scales of 16 bits and bf16 tokens");
   if (moe__has_fp8_weights(op) && (!s->scaled_weights || s->panels))
     return moe__error(op, "'schedule' must have scaled_weights and no panels with weights of "
                           "f8E4M3FN");

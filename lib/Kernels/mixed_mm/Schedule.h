@@ -62,8 +62,8 @@
     "stages that a round of the loop works off with tokens in parts, of which products are in "    \
     "flight across stages; 1 without")                                                             \
   X(T, scaled_weights, 0, 1, 0,                                                                    \
-    "whether weights are multiplied by their scales, and not their sums: f4E2M1FN and f8E4M3FN "   \
-    "weights by those of f8E8M0FNU, for bf16 tokens; i4 and uint4b8 by those of bf16, for f16 "    \
+    "whether weights are multiplied by their scales, and not their sums: f8E4M3FN weights by "     \
+    "those of f8E8M0FNU, f4E2M1FN for bf16 tokens; i4 and uint4b8 by those of bf16, for f16 "      \
     "tokens; with long_sums integers by the highest four bits of scales of 16 bits, for bf16 "     \
     "tokens; with panels f4E2M1FN with long_sums alone; 1 for f8E4M3FN")                           \
   X(T, long_sums, 0, 1, 0,                                                                         \

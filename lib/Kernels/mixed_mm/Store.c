@@ -161,26 +161,27 @@ static MlirValue scale_of_token(moe__mixed_mm_t *s, MlirValue token) {
                    b->f32);
 }
 
-/* The sums times the scales of their tokens, where these have some. */
-static void finish_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
-                        const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums,
-                        moe__mixed_fragment_t out) {
+/* Multiplies the sums of up to 32 tokens, from number `start` on, by their scales, where they have
+ * some. Each lane loads one of these, and the others get it by shuffles: all lanes of a warp must
+ * call it, where the sums are needed; so few registers are. */
+static void scale_tokens(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_tile_t *tile, int start, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  memcpy(out, sums, (size_t)s->n / 2 * sizeof *out);
   if (mlirValueIsNull(s->scales_x))
     return;
-  MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
-  for (int j = 0; j < s->n / 8; j++)
-    for (int c = 0; c < 2; c++) {
-      MlirValue scale = scale_of_token(s, moe__add(b, moe__fresh(b, first), 8 * j + c));
-      for (int h = 0; h < 2; h++) {
-        MlirValue *result = &out[4 * j + 2 * h + c];
-        *result = moe__fmul(b, *result, scale);
-        /* LLVM would multiply where results are stored, and all scales would be in registers at
-         * once. */
-        *result = moe__bitcast(b, moe__fresh(b, moe__bitcast(b, *result, b->i32)), b->f32);
-      }
+  MlirValue own = moe__add(b, moe__fresh(b, moe__add(b, tile->token, self->lane)), start);
+  MlirValue scales = scale_of_token(s, own);
+  MlirValue column = moe__shl(b, moe__and(b, self->lane, 3), 1);
+  for (int token = start; token < start + MOE__WARP && token < s->n; token++) {
+    if (token % 8 > 1) /* the lane has two of each 8 */
+      continue;
+    MlirValue from = moe__add(b, moe__fresh(b, column), token - start);
+    MlirValue scale = moe__shuffle(b, scales, from);
+    for (int h = 0; h < 2; h++) {
+      MlirValue *sum = &sums[token / 8 * 4 + 2 * h + token % 8];
+      *sum = moe__fmul(b, *sum, scale);
     }
+  }
 }
 
 /* Where 8 rows (i32: the first or the second ones) of a token are staged: 16 bytes. Of neighboring
@@ -197,7 +198,7 @@ static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                          const moe__mixed_tile_t *tile, const moe__mixed_fragment_t given) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mixed_fragment_t sums;
-  finish_sums(s, self, tile, given, sums);
+  memcpy(sums, given, (size_t)s->n / 2 * sizeof *sums);
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue bias[2] = {{NULL}}, lane = self->lane;
   if (!mlirValueIsNull(s->bias))
@@ -216,6 +217,7 @@ static void store_staged(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   MlirType vector = moe__vector_type(b, 4, b->i32);
   for (int start = 0; start < s->n; start += STAGED_TOKENS) {
     int left = s->n - start;
+    scale_tokens(s, self, tile, start, sums);
     for (int t = 0; t < STAGED_TOKENS && t < left; t += BLOCK_TOKENS) {
       MlirValue words[4];
       for (int i = 0; i < 4; i++) {
@@ -252,7 +254,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                        const moe__mixed_tile_t *tile, const moe__mixed_fragment_t given) {
   moe__builder_t *b = &s->kernel.builder;
   moe__mixed_fragment_t sums;
-  finish_sums(s, self, tile, given, sums);
+  memcpy(sums, given, (size_t)s->n / 2 * sizeof *sums);
   int bytes = mlirTypeIsAF32(s->out_type) ? 4 : 2;
   MlirValue panel = moe__add(b, tile->row, moe__mul(b, self->panel, MOE_WEIGHT_ROWS));
   MlirValue own = moe__add(b, panel, moe__lshr(b, self->lane, 2));
@@ -261,7 +263,9 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     load_bias(s, tile->expert, own, bias);
   MlirValue first = moe__add(b, tile->token, moe__shl(b, moe__and(b, self->lane, 3), 1));
   MlirValue has_rows = moe__ult(b, panel, s->rows.value); /* N is a multiple of a panel's rows */
-  for (int j = 0; j < s->n / 8; j++)
+  for (int j = 0; j < s->n / 8; j++) {
+    if (8 * j % MOE__WARP == 0)
+      scale_tokens(s, self, tile, 8 * j, sums);
     for (int c = 0; c < 2; c++) {
       MlirValue token = moe__add(b, moe__fresh(b, first), 8 * j + c);
       MOE__IF (b, moe__and(b, has_rows, moe__ult(b, token, tile->token_end))) {
@@ -272,6 +276,7 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
         store_pair(s, values, moe__offset(b, s->out, moe__mul(b, at, bytes)));
       }
     }
+  }
 }
 
 /* Rows that two CTAs have in common: the second one sends its sums to the first. */

@@ -236,7 +236,7 @@ void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
   moe__builder_t *b = &s->kernel.builder;
   for (int h = 0; h < 2 && moe__mixed_has_row_powers(s); h++) {
     MlirValue pairs[2];
-    moe__fp8_widen4(b, words[h], MOE__E4M3, pairs);
+    moe__fp8_widen4(b, moe__pick_bytes(b, words[h], words[h], 0x3120), MOE__E4M3, pairs);
     for (int i = 0; i < 2; i++)
       out[h + 2 * i] = multiply_halves(s, moe__bitcast(b, pairs[i], b->i32), factors[h]);
   }

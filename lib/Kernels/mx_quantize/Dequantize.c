@@ -367,8 +367,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
 
 #define FEW_ELEMENTS (1 << 25) /* with more it was not timed by itself */
 
-/* Whether what multiplies the tokens is to start meanwhile: with few of them that saves time. */
-static bool has_few_tokens(MlirOperation op) {
+bool moe__dequantize_has_few_tokens(MlirOperation op) {
   MlirType x = moe__tensor_type(op, MOE__X);
   int64_t tokens = moe__static_dimension(x, 0), columns = moe__static_dimension(x, 1);
   return moe__has_evens_first(op) && mlirShapedTypeGetRank(x) == 2 && tokens >= 0 && columns > 0 &&
@@ -400,7 +399,7 @@ static bool lower(const moe__lowering_t *lowering) {
   add_parameters(&s, op);
   moe__kernel_prologue(kernel);
   moe__kernel_await_launches(kernel);
-  if (has_few_tokens(op))
+  if (moe__dequantize_has_few_tokens(op))
     moe__grid_launch_dependents(&kernel->builder);
   if (s.grouped)
     s.groups = moe__groups_create(kernel, &layout->groups, s.groups.count, s.schedule.tile_n,

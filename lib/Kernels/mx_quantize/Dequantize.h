@@ -100,4 +100,8 @@ MlirValue moe__dequantize_is_written(moe__dequantize_t *s, const moe__aligned_pl
 /* Makes the groups' table, with tiles of tile_n rows: the whole CTA. */
 void moe__dequantize_groups(moe__dequantize_t *s);
 
+/* Whether what multiplies the tokens is to start while they are dequantized: with few of them that
+ * saves time. */
+bool moe__dequantize_has_few_tokens(MlirOperation op);
+
 #endif /* MOE_KERNELS_MX_QUANTIZE_DEQUANTIZE_H */

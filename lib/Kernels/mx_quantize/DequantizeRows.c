@@ -118,21 +118,6 @@ bool moe__dequantize_is_stream(const moe__dequantize_t *s) {
   return s->mx && !s->column_major && !s->side_by_side && !s->schedule.persistent;
 }
 
-/* A pair of threads has 16 columns: 8 and 8 come, those with even numbers and those with odd ones
- * go. Each keeps a word and gives the other one away. All threads of a warp must call it. */
-static MlirValue evens_first(moe__dequantize_t *s, MlirValue vector) {
-  moe__builder_t *b = &s->kernel.builder;
-  MlirValue low = moe__extract(b, vector, 0), high = moe__extract(b, vector, 1);
-  MlirValue evens = moe__pick_bytes(b, low, high, 0x6420),
-            odds = moe__pick_bytes(b, low, high, 0x7531);
-  MlirValue is_first = moe__eq(b, moe__and(b, s->kernel.thread, 1), 0);
-  MlirValue kept = moe__select(b, is_first, evens, odds);
-  MlirValue other = moe__shuffle_xor(b, moe__select(b, is_first, odds, evens), 1);
-  return moe__vector(
-      b, 2,
-      (MlirValue[]){moe__select(b, is_first, kept, other), moe__select(b, is_first, other, kept)});
-}
-
 /* The thread's vectors of a piece of a stream, whose first element is number `first` of `total`,
  * both i64: all loads before the first store. Past the end the last vector is loaded again. */
 static void dequantize_piece(moe__dequantize_t *s, MlirValue first, MlirValue total) {
@@ -147,7 +132,7 @@ static void dequantize_piece(moe__dequantize_t *s, MlirValue first, MlirValue to
                                      moe__offset(b, s->scales, moe__lshr(b, at, 5)));
   }
   for (int i = 0; i < count && s->evens_first; i++)
-    vectors[i].q = evens_first(s, vectors[i].q);
+    vectors[i].q = moe__fp8_evens_first(b, s->kernel.thread, vectors[i].q);
   for (int i = 0; i < count; i++) {
     MlirValue at = moe__add(b, first, (int64_t)i * step);
     MOE__IF (b, moe__ult(b, at, total)) {

@@ -2133,3 +2133,39 @@ func.func @f16_rank(%x: tensor<2x64x32xbf16>) {
   %q, %s = "mx_quantize.quantize_f16"(%x) : (tensor<2x64x32xbf16>) -> (tensor<2x64x32xf16>, tensor<64xf32>)
   return
 }
+
+// -----
+
+// dequantize_f16
+func.func @f16_of_e5m2(%q: tensor<64x32xf8E5M2>, %s: tensor<64x1xf8E8M0FNU>) {
+  // expected-error@below {{operand 'q' has element type f8E5M2; it must be f8E4M3FN}}
+  %x, %sx = "mx_quantize.dequantize_f16"(%q, %s) : (tensor<64x32xf8E5M2>, tensor<64x1xf8E8M0FNU>) -> (tensor<64x32xf16>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @f16_of_blocks(%q: tensor<64x64xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>) {
+  // expected-error@below {{operand 'scales' has dimension 1 of size 1; it must be 2}}
+  %x, %sx = "mx_quantize.dequantize_f16"(%q, %s) : (tensor<64x64xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> (tensor<64x64xf16>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @f16_in_part_of_a_block(%q: tensor<64x48xf8E4M3FN>, %s: tensor<64x2xf8E8M0FNU>) {
+  // expected-error@below {{48}}
+  %x, %sx = "mx_quantize.dequantize_f16"(%q, %s) : (tensor<64x48xf8E4M3FN>, tensor<64x2xf8E8M0FNU>) -> (tensor<64x48xf16>, tensor<64xf32>)
+  return
+}
+
+// -----
+
+func.func @f16_order_of_another(%w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>, %q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>) {
+  %x, %sx = "mx_quantize.dequantize_f16"(%q, %s) {order = "evens_first"}
+      : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> (tensor<64x32xf16>, tensor<64xf32>)
+  // expected-error@below {{result 'x' of dequantize has its columns in the order "evens_first", in which only mixed_mm with layout "evens_first" reads them}}
+  %out = "scaled_grouped_mm.mixed_mm_scaled"(%w, %scales, %x, %sx) {format = "f8E4M3FN", group_size = 32 : i64, layout = "1x16"}
+      : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xf16>, tensor<64xf32>) -> tensor<64x16xbf16>
+  return
+}

@@ -197,6 +197,13 @@ func.func @round(%w: tensor<2x45x64xbf16>, %x: tensor<?x40xbf16>, %y: tensor<45x
   return
 }
 
+// CHECK-LABEL: func.func @dequantize_f16
+// CHECK: "mx_quantize.dequantize_f16"(%{{.*}}, %{{.*}}) {order = "evens_first"} : (tensor<?x64xf8E4M3FN>, tensor<?x2xf8E8M0FNU>) -> (tensor<?x64xf16>, tensor<?xf32>)
+func.func @dequantize_f16(%q: tensor<?x64xf8E4M3FN>, %s: tensor<?x2xf8E8M0FNU>) {
+  %x, %sx = "mx_quantize.dequantize_f16"(%q, %s) {order = "evens_first"} : (tensor<?x64xf8E4M3FN>, tensor<?x2xf8E8M0FNU>) -> (tensor<?x64xf16>, tensor<?xf32>)
+  return
+}
+
 // CHECK-LABEL: func.func @quantize_f16
 // CHECK: "mx_quantize.quantize_f16"(%{{.*}}) : (tensor<?x48xbf16>) -> (tensor<?x48xf16>, tensor<?xf32>)
 func.func @quantize_f16(%x: tensor<?x48xbf16>) {

@@ -1782,7 +1782,7 @@ func.func @mm_align(%a: tensor<64x272xbf16>, %b: tensor<272x144xbf16>, %offs: te
 func.func @mixed_order(%q: tensor<64x32xf8E4M3FN>, %s: tensor<64x1xf8E8M0FNU>, %w: tensor<16x32xf8E4M3FN>, %scales: tensor<16x1xf8E8M0FNU>) {
   %x = "mx_quantize.dequantize"(%q, %s) {axis = 1 : i64, block = 32 : i64}
       : (tensor<64x32xf8E4M3FN>, tensor<64x1xf8E8M0FNU>) -> tensor<64x32xbf16>
-  // expected-error@below {{operand 'x' must have its columns in the order "evens_first" with this layout, which dequantize with that 'order' gives them}}
+  // expected-error@below {{operand 'x' must have its columns in the order "evens_first" with this layout, which dequantize and dequantize_f16 with that 'order' give them}}
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "f8E4M3FN", group_size = 32 : i64, layout = "evens_first"}
       : (tensor<16x32xf8E4M3FN>, tensor<16x1xf8E8M0FNU>, tensor<64x32xbf16>) -> tensor<64x16xbf16>
   return

@@ -10,7 +10,7 @@
 enum { SLICE_ROWS = 16 };
 
 static int prepare(moe__run_launch_t *launch, const json_t *attributes) {
-  (void)attributes;
+  launch->mx.evens_first = json_object_get(attributes, "order") != NULL;
   const int rank = moe__run_tensor(launch, "x")->rank;
   return rank == 2
              ? MOE__RUN_OK
@@ -32,6 +32,34 @@ static moe_ref_status_t run(const moe__run_launch_t *launch, int64_t slice) {
   return moe_ref_quantize_f16(&rows[0], &rows[1], &rows[2]);
 }
 
+enum { ORDERED = 16 }; /* columns that are brought into another order */
+
+/* Rows of x in the order "evens_first": of each 16 columns those with an even number first. */
+static void put_evens_first(const moe_ref_tensor_t *x) {
+  uint16_t before[ORDERED], *halves = x->data;
+  for (int64_t m = 0; m < x->shape[0]; m++)
+    for (int64_t first = 0; first < x->shape[1]; first += ORDERED) {
+      uint16_t *at = halves + m * x->strides[0] + first * x->strides[1];
+      for (int64_t i = 0; i < ORDERED; i++)
+        before[i] = at[i * x->strides[1]];
+      for (int64_t i = 0; i < ORDERED; i++)
+        at[i * x->strides[1]] = before[2 * i % ORDERED + 2 * i / ORDERED];
+    }
+}
+
+static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
+  static const char *const roles[] = {"q", "scales", "x", "scales_x"};
+  int64_t begin, end;
+  moe__run_slice(launch, slice, &begin, &end);
+  moe_ref_tensor_t rows[4];
+  for (int i = 0; i < 4; i++)
+    rows[i] = moe__run_part(moe__run_tensor(launch, roles[i]), 0, begin, end);
+  const moe_ref_status_t status = moe_ref_dequantize_f16(&rows[0], &rows[1], &rows[2], &rows[3]);
+  if (status == MOE_REF_OK && launch->mx.evens_first)
+    put_evens_first(&rows[2]);
+  return status;
+}
+
 /* A row is a cell. */
 static void use(const moe__run_launch_t *launch, const char *role, moe__run_use_t *out_use) {
   (void)role;
@@ -48,5 +76,12 @@ const moe__run_op_t moe__run_f16_ops[] = {
      .run = run,
      .use = use,
      .passed_on = "q"},
+    {.name = "mx_quantize.dequantize_f16",
+     .tensors = "q scales -> x scales_x",
+     .prepare = prepare,
+     .cut = cut,
+     .run = run_dequantize,
+     .use = use,
+     .passed_on = "x"},
     {0},
 };

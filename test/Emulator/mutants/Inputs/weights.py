@@ -50,7 +50,7 @@ INTEGERS = [
     ("a product begins a fresh sum", ptx(PRODUCT.format(fresh=1), PRODUCT.format(fresh=0).replace("\\", ""), which=1)),
     ("the scale of the row beside", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6162];")),
     ("the scale of the group before", ptx(r"(ld\.shared\.b16 [^;]*)\+6288\];", r"\g<1>+6160];")),
-    ("the scale of the rows above", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];")),
+    ("the scale of the rows above", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];", 0, 0)),
     ("a scale of half its size", constant(r"shl\.b32", "16", "15")),
     ("a group left out", ptx(FMA, r"mov.b32 \1, \4;", which=5)),
     ("the groups before left out", ptx(FMA, r"mul.rn.f32 \1, \2, \3;", which=10)),
@@ -173,22 +173,25 @@ HALVES = [
 # Integers times scales of bf16 in f16, brought to the greatest of each row; tokens that have scales.
 MAGNITUDES = r"max\.NaN\.bf16x2 (\s*%r\d+), (%r\d+), (%r\d+);"
 ROW_POWERS = [
-    ("the greatest scale of the lane's groups", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), (?:2|4|8|16), 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
-    ("the greatest scale of the rows beside", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;")),
-    ("the greatest scale of the first rows of a half", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), (%p\d+);(\s*shr\.u32 [^;]*, 16;)", r"mov.b32 \1, \3;\5")),
-    ("of two rows side by side that of the second", ptx(r"selp\.b32 (\s*%r\d+), (%r\d+), (%r\d+), (%p\d+);(\s*shr\.u32 [^;]*, 7;)", r"mov.b32 \1, \3;\5")),
-    ("scales out of range", ptx(r"sub\.s32 (\s*%r\d+), -2063597568, (%r\d+);", r"sub.s32 \1, -2046820352, \2;", 0, 0)),
-    ("a scale that is not brought to its row", ptx(r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), %r\d+;(\s*cvt\.rn\.f16\.f32)", r"mov.b32 \1, \2;\3", which=1, count=0)),
+    ("the greatest scale of the lane's own group", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), (?:1|2), 31, -1;", r"mov.b32 \1, \2;", 0, 0)),
+    ("scales out of range", ptx(r"sub\.s32 (\s*%r\d+), -2088763392, (%r\d+);", r"sub.s32 \1, -2046820352, \2;", 0, 0)),
+    ("a scale that is not brought to its row", ptx(r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), %r\d+;(\s*mul\.rn\.f32 [^;]*;\s*cvt\.rn\.f16x2\.f32)", r"mov.b32 \1, \2;\3", which=1)),
     ("sums that are not brought back", ptx(r"sub\.s32 (\s*%r\d+), 2130706432, %r\d+;", r"mov.b32 \1, 1065353216;", 0, 0)),
-    ("the power of one row for both", ptx(r"(sub\.s32 \s*%r\d+, -2063597568, )(%r\d+)(;[^;]*;[^;]*;\s*sub\.s32 \s*%r\d+, -2063597568, )%r\d+;", r"\1\2\3\2;")),
+    ("the power of one row for both", ptx(r"and\.b32 (\s*%r\d+), (%r\d+), -65536;", r"shl.b32 \1, \2, 16;", which=1)),
+    ("the scales of another group", ptx(r"(shfl\.sync\.idx\.b32 \s*%r\d+, %r\d+, )1, 7199", r"\g<1>0, 7199")),
 ]
-# The same where the greatest scale of a row meets tokens of 0.
-SMALL_SCALES = [("scales brought to 2^8 only", ptx(r"sub\.s32 (\s*%r\d+), -2063597568, (%r\d+);", r"sub.s32 \1, -2097152000, \2;", 0, 0))]
+# The same where the greatest scale of a row meets tokens of 0, in the middle of its columns: powers follow it.
+SMALL_SCALES = [
+    ("scales brought to 2^5 only", ptx(r"sub\.s32 (\s*%r\d+), -2088763392, (%r\d+);", r"sub.s32 \1, -2122317824, \2;", 0, 0)),
+    ("a scale out of range that nobody sees", ptx(r"redux\.sync\.or\.b32 (\s*%r\d+), (%r\d+), (%r\d+);", r"mov.b32 \1, 0;", which=2)),
+    ("sums that do not follow", ptx(r"sub\.s32 (\s*%r\d+), 2130706432, (%r\d+);", r"mov.b32 \1, 1065353216;", which=0)),
+    ("the greatest scale of the lane's own group", ptx(r"shfl\.sync\.bfly\.b32 (\s*%r\d+), (%r\d+), 1, 31, -1;", r"mov.b32 \1, \2;", which=2)),
+]
 SCALED_TOKENS = [
-    ("the scale of the token before", ptx(r"(add\.s32 \s*%r\d+, %r\d+, )1;(\s*min\.u32 [^;]*;\s*mul\.wide\.u32)", r"\g<1>0;\2")),
-    ("sums that are not multiplied by it", ptx(r"mul\.rn\.f32 (\s*%r\d+), (%r\d+), %r\d+;(\s*// begin inline asm\s*// end inline asm\s*or\.b32)", r"mov.b32 \1, \2;\3")),
+    ("the scale of the token before", ptx(r"add\.s32 (\s*%r\d+), (%r\d+), 1;(\s*shfl\.sync\.idx)", r"mov.b32 \1, \2;\3")),
+    ("sums that are not multiplied by it", ptx(r"(mul\.rn\.f32 \s*)(%r\d+)(, [^;]*;\s*)mul\.rn\.f32 (\s*%r\d+), \2, %r\d+;", r"\1\2\3mov.b32 \4, \2;")),
     ("an integer that is not multiplied by its scale", ptx(r"mul\.rn\.f16x2 (\s*%r\d+), (%r\d+), %r\d+;", r"mov.b32 \1, \2;", which=3)),
-    ("the scale of the row beside", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];")),
+    ("the scale of the row beside", ptx(r"(ld\.shared\.b16 [^;]*)\+6160\];", r"\g<1>+6144];", 0, 0)),
 ]
 # Tokens that become f16.
 TOKENS_IN_F16 = [
@@ -403,7 +406,7 @@ CASES = [
 
 def write_small_scales(scratch):
     """The file that weights-small-scales takes."""
-    subprocess.run([sys.executable, SOURCE.parent / "small_scales.py", scratch / "small_scales", "-29"], check=True)
+    subprocess.run([sys.executable, SOURCE.parent / "small_scales.py", scratch / "small_scales", "-26", "9"], check=True)
 
 
 if __name__ == "__main__":
