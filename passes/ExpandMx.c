@@ -14,8 +14,8 @@
  *                                                        ->   out = dequantize_mm qa, qb, sa, sb
  *
  * - mixed: only the tokens' numbers are made first; the weights become bf16 in the kernel that
- *   multiplies them, which reads a byte for each. Up to some tokens for each expert both become f16,
- *   which takes fewer instructions.
+ *   multiplies them, which reads a byte for each. Up to some tokens for each expert both become
+ *   f16, which takes fewer instructions.
  *
  *                                                             a   = dequantize qa, sa {order}
  *                                                        ->   out = mixed_mm qb, sb, a

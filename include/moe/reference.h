@@ -531,7 +531,8 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
  *                                                                     of the sum added by one fma
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
- * rounded to fp32. Scales of FP8 weights beyond 2^37 count as NaN with BF16 tokens, and those of E2M1 weights beyond
+ * rounded to fp32. With BF16 tokens scales of FP8 weights beyond 2^37 count as NaN, and those of
+ * E2M1 weights beyond
  * 2^31 may where they are E8M0 and x is bf16: the judge takes NaN for such a result, too. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end);
 
@@ -547,8 +548,8 @@ MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t 
  * fp32: 2^-104 sum |x| over the former, and 2^-119 K. With F16 tokens FP8 weights, and I4 and
  * UINT4B8 weights with BF16 scales, may be numbers of f16 times their scales, over a power of two
  * for each row. With 2^e the greatest power of two up to the greatest finite magnitude of the row's
- * scales, nonzero integers times scales count as 2^(e - 23) in D where they are less, FP8 weights as
- * 2^(e - 18). L is 2^(e - 34) sum max(1, |w|) |x| over nonzero integers whose scale is not 0 and
+ * scales, nonzero integers times scales count as 2^(e - 23) in D where they are less, FP8 weights
+ * as 2^(e - 18). L is 2^(e - 34) sum max(1, |w|) |x| over nonzero integers whose scale is not 0 and
  * below 2^(e - 26), and of FP8 weights 2^(e - 29) times that, over those below 2^(e - 19).
  *
  * With scales_x D is multiplied by |scales_x[m]|, and 2^-23 |R| + 2^-149 are added. */

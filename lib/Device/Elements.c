@@ -115,12 +115,6 @@ MlirValue moe__pack_halves(moe__builder_t *b, MlirType element, const MlirValue 
   return moe__bitcast(b, moe__op1(b, "llvm.fptrunc", type, MOE__VALUES(vector), NULL), b->i32);
 }
 
-MlirValue moe__max_halves(moe__builder_t *b, MlirValue x, MlirValue y) {
-  MlirType pair = moe__vector_type(b, 2, b->i16);
-  MlirValue greater = moe__umax(b, moe__bitcast(b, x, pair), moe__bitcast(b, y, pair));
-  return moe__bitcast(b, greater, b->i32);
-}
-
 MlirValue moe__pick_bytes(moe__builder_t *b, MlirValue low, MlirValue high, int selector) {
   return moe__op1(b, "llvm.inline_asm", b->i32, MOE__VALUES(low, high, moe__i32(b, selector)),
                   "asm_dialect = 0 : i64, asm_string = \"prmt.b32 $0, $1, $2, $3;\", "

@@ -51,9 +51,6 @@ MlirValue moe__word_element(moe__builder_t *b, const moe__elements_t *elements, 
  * lowest. */
 MlirValue moe__pack_halves(moe__builder_t *b, MlirType element, const MlirValue pair[2]);
 
-/* Words as twice 16 bits, unsigned: the greater ones. */
-MlirValue moe__max_halves(moe__builder_t *b, MlirValue x, MlirValue y);
-
 /* Bytes of two words: those that a selector of prmt names. */
 MlirValue moe__pick_bytes(moe__builder_t *b, MlirValue low, MlirValue high, int selector);
 

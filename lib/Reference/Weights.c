@@ -276,9 +276,9 @@ static const float greatest_e2m1_scale = 0x1p31f;
 
 /* Weights times their scales in f16: those of a row are over a power of two, by which the greatest
  * scale lies up to three exponents below what fits. What is left, as parts of that one: weights
- * times scales from `normal` on are normal; below it they may be subnormal, which a tensor core takes
- * for the least normal number when it cuts sums; weights lose at most `lost` where their scales are
- * below `exact`. */
+ * times scales from `normal` on are normal; below it they may be subnormal, which a tensor core
+ * takes for the least normal number when it cuts sums; weights lose at most `lost` where their
+ * scales are below `exact`. */
 typedef struct in_f16_t {
   double normal, exact, lost;
 } in_f16_t;

@@ -45,7 +45,7 @@ typedef struct moe__mixed_product_t {
   bool is_usual_64, is_usual_32, is_usual_mxfp4;
   /* By default only where results have 16 bits: they hide what a tensor core cuts off long sums. */
   bool wants_scaled_weights, wants_units;
-  bool has_row_powers; /* they are integers; up to 64 tokens of a layer were not timed */
+  bool has_row_powers; /* tokens are f16; up to 64 tokens of a layer were not timed */
 } moe__mixed_product_t;
 
 int64_t moe__mixed_quotient_up(int64_t x, int64_t y);

@@ -20,6 +20,7 @@
 #include "lib/Kernels/mixed_mm/Schedule.h"
 
 #define MOE__MIXED_WARPS 4 /* of a warpgroup; each has a panel of MOE_WEIGHT_ROWS rows */
+#define MOE__MIXED_QUAD 4  /* lanes that have the same two rows */
 #define MOE__MIXED_STEP 16 /* columns of one wgmma: a word of a lane's weights */
 #define MOE__MIXED_STEPS (MOE_WEIGHT_COLUMNS / MOE__MIXED_STEP) /* of a chunk */
 #define MOE__MIXED_CHUNK_BYTES 128 /* of MOE_WEIGHT_COLUMNS columns of a token */
@@ -162,8 +163,8 @@ void moe__mixed_end_sums(moe__mixed_mm_t *s, moe__mixed_fragment_t sums);
 void moe__mixed_convert_scaled(moe__mixed_mm_t *s, MlirValue word, const MlirValue factors[2],
                                MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
-/* The same of FP8 weights, of a word of each of the two rows. NaN becomes a number, and is seen in
- * s->greatest. */
+/* The same of FP8 weights, of a word of each of the two rows. In bf16 NaN becomes a number, and is
+ * seen in s->greatest. */
 void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
                             const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]);
 
@@ -180,8 +181,9 @@ void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]
 
 /* ---- RowPowers.c ---- */
 
-/* Whether integers are multiplied by scales of bf16 in f16. Its range suffices for the scales of a
- * row over a power of two, by which the sums of the row are multiplied at the end. */
+/* Whether weights are multiplied by their scales in f16: integers by those of bf16, and FP8
+ * weights. Its range suffices for the scales of a row over a power of two, by which the sums of the
+ * row are multiplied at the end. */
 bool moe__mixed_has_row_powers(const moe__mixed_mm_t *s);
 
 /* Whether FP8 weights become numbers without the NaN among them, so that it is looked for. */

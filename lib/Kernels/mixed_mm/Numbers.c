@@ -13,8 +13,6 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define QUAD 4 /* lanes that have the same two rows */
-
 static bool has_integers(const moe__mixed_mm_t *s) {
   return s->format != MOE__WEIGHT_E2M1 && s->format != MOE__WEIGHT_E4M3;
 }
@@ -100,7 +98,7 @@ void moe__mixed_load_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
 
 bool moe__mixed_divides_scales(const moe__mixed_mm_t *s, int count) {
   return !mlirValueIsNull(s->offs) && mlirTypeIsAFloat8E8M0FNU(s->scale_type) &&
-         count % QUAD == 0 && s->schedule.tile_n <= 16 && s->schedule.token_parts == 1 &&
+         count % MOE__MIXED_QUAD == 0 && s->schedule.tile_n <= 16 && s->schedule.token_parts == 1 &&
          !s->schedule.direct;
 }
 
@@ -108,22 +106,24 @@ bool moe__mixed_divides_scales(const moe__mixed_mm_t *s, int count) {
  * lanes that have the same two rows has every fourth one. */
 static MlirValue first_own(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue first) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue own = moe__and(b, self->lane, QUAD - 1);
+  MlirValue own = moe__and(b, self->lane, MOE__MIXED_QUAD - 1);
   return mlirValueIsNull(first) ? own : moe__add(b, own, first);
 }
 
 /* Number `number` of both rows, from the lane whose own it is. */
 static void share_own(moe__mixed_mm_t *s, const MlirValue own[][2], int number, MlirValue out[2]) {
   for (int h = 0; h < 2; h++)
-    out[h] = moe__shuffle_among(&s->kernel.builder, own[number / QUAD][h], number % QUAD, QUAD);
+    out[h] = moe__shuffle_among(&s->kernel.builder, own[number / MOE__MIXED_QUAD][h],
+                                number % MOE__MIXED_QUAD, MOE__MIXED_QUAD);
 }
 
 void moe__mixed_load_own_scales(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                                 MlirValue buffer, MlirValue first, int count,
                                 moe__mixed_own_scales_t *out) {
   MlirValue own = first_own(s, self, first);
-  for (int i = 0; i < count / QUAD; i++)
-    moe__mixed_load_scales(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, out->scales[i]);
+  for (int i = 0; i < count / MOE__MIXED_QUAD; i++)
+    moe__mixed_load_scales(s, self, buffer, (moe__mixed_number_t){own, MOE__MIXED_QUAD * i},
+                           out->scales[i]);
 }
 
 void moe__mixed_share_scales(moe__mixed_mm_t *s, const moe__mixed_own_scales_t *own, int number,
@@ -164,8 +164,8 @@ int moe__mixed_own_factors(const moe__mixed_mm_t *s) {
   bool divides = s->schedule.scaled_weights && is_timed && !moe__mixed_rescales(s);
   int count = moe__mixed_scales_of_stage(s->group, s->schedule.depth) / s->schedule.slices;
   if (moe__mixed_has_row_powers(s))
-    return (count + QUAD - 1) / QUAD;
-  return divides && count % QUAD == 0 ? count / QUAD : 0;
+    return (count + MOE__MIXED_QUAD - 1) / MOE__MIXED_QUAD;
+  return divides && count % MOE__MIXED_QUAD == 0 ? count / MOE__MIXED_QUAD : 0;
 }
 
 int moe__mixed_factor_words(const moe__mixed_mm_t *s) {
@@ -180,7 +180,7 @@ static void load_in_range(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   int count = moe__mixed_own_factors(s);
   int last = moe__mixed_scales_of_stage(s->group, s->schedule.depth) - 1;
   for (int i = 0; i < count; i++) {
-    MlirValue own = moe__add(b, first_own(s, self, (MlirValue){NULL}), QUAD * i);
+    MlirValue own = moe__add(b, first_own(s, self, (MlirValue){NULL}), MOE__MIXED_QUAD * i);
     moe__mixed_load_scales(s, self, buffer, (moe__mixed_number_t){moe__umin(b, own, last), 0},
                            scales[i]);
   }
@@ -205,15 +205,17 @@ void moe__mixed_load_own_factors(moe__mixed_mm_t *s, const moe__mixed_position_t
   }
   MlirValue own = first_own(s, self, first);
   for (int i = 0; i < moe__mixed_own_factors(s); i++)
-    load_factors(s, self, buffer, (moe__mixed_number_t){own, QUAD * i}, s->own_factors[i]);
+    load_factors(s, self, buffer, (moe__mixed_number_t){own, MOE__MIXED_QUAD * i},
+                 s->own_factors[i]);
 }
 
 void moe__mixed_load_factors(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                              MlirValue buffer, int number, MlirValue out[2]) {
   if (moe__mixed_has_row_powers(s)) {
-    MlirValue of_rows = s->own_factors[number / QUAD][0];
+    MlirValue of_rows = s->own_factors[number / MOE__MIXED_QUAD][0];
     if (moe__mixed_scales_of_stage(s->group, s->schedule.depth) > 1)
-      of_rows = moe__shuffle_among(&s->kernel.builder, of_rows, number % QUAD, QUAD);
+      of_rows = moe__shuffle_among(&s->kernel.builder, of_rows, number % MOE__MIXED_QUAD,
+                                   MOE__MIXED_QUAD);
     for (int h = 0; h < 2; h++)
       out[h] = both_halves(s, of_rows, h);
   } else if (moe__mixed_own_factors(s))
@@ -282,7 +284,7 @@ void moe__mixed_load_units(moe__mixed_mm_t *s, const moe__mixed_position_t *self
   moe__builder_t *b = &s->kernel.builder;
   int bytes = moe__mixed_scale_bytes(s->scale_type);
   bool one_number = moe__mixed_scales_of_stage(s->group, s->schedule.depth) == 1;
-  MlirValue lane = moe__and(b, self->lane, QUAD - 1);
+  MlirValue lane = moe__and(b, self->lane, MOE__MIXED_QUAD - 1);
   MlirValue own =
       of_row(s, self, buffer, s->layout.scales, bytes, (moe__mixed_number_t){.constant = 0});
   own = moe__offset(b, own, moe__mul(b, moe__and(b, lane, 1), 8 * bytes));
@@ -316,8 +318,8 @@ void moe__mixed_share_unit(moe__mixed_mm_t *s, const moe__mixed_units_t *units, 
   moe__builder_t *b = &s->kernel.builder;
   for (int h = 0; h < 2; h++) {
     int lane = lane_of(s, number, h);
-    factors[h] = moe__shuffle_among(b, units->factors[number / 2], lane, QUAD);
-    ratios[h] = moe__shuffle_among(b, units->ratios[number / 2], lane, QUAD);
+    factors[h] = moe__shuffle_among(b, units->factors[number / 2], lane, MOE__MIXED_QUAD);
+    ratios[h] = moe__shuffle_among(b, units->ratios[number / 2], lane, MOE__MIXED_QUAD);
   }
 }
 
@@ -326,7 +328,7 @@ void moe__mixed_last_units(moe__mixed_mm_t *s, const moe__mixed_units_t *units, 
   MlirValue own = quotient(b, units->above, units->below);
   int last = moe__mixed_scales_of_stage(s->group, s->schedule.depth) - 1;
   for (int h = 0; h < 2; h++)
-    out[h] = moe__shuffle_among(b, own, lane_of(s, last, h), QUAD);
+    out[h] = moe__shuffle_among(b, own, lane_of(s, last, h), MOE__MIXED_QUAD);
 }
 
 void moe__mixed_load_subtrahends(moe__mixed_mm_t *s, const moe__mixed_position_t *self,

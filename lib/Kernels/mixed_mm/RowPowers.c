@@ -2,14 +2,16 @@
  *
  * An integer from -8 to 8 has 3 significant bits but for powers of two, a scale of bf16 has 8, f16
  * has 11: their product is a number of f16, if its exponent is in range. So the scales of a row are
- * multiplied by a power of two, of which the sums of the row are multiples until they end.
+ * multiplied by a power of two, of which the sums of the row are multiples until they end. An E4M3
+ * weight has 4 significant bits, is 448 at most and a multiple of 2^-9.
  *
  * The power follows from the first scales of a tile's row, of which it leaves the greatest
  * 2^HEADROOM below what fits. Where a greater one does not fit, the power becomes less, and the
  * sums so far are multiplied by what it has lost. To look for the greatest of all before the tile
  * took longer: memory answers late.
  *
- * Tokens in f16 are in range alike: each has a scale (mx_quantize.quantize_f16).
+ * Tokens in f16 are in range alike: each has a scale (mx_quantize.quantize_f16,
+ * dequantize_f16).
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/MixedMm.h"
@@ -19,7 +21,6 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
-#define QUAD 4     /* lanes that have the same two rows */
 #define HEADROOM 3 /* exponents above the greatest scale so far */
 #define MAGNITUDE 0x7FFFFFFF
 
@@ -81,7 +82,7 @@ static void unpack_powers(moe__builder_t *b, MlirValue powers, MlirValue bits[2]
 
 /* The greatest of the four lanes that have the row. */
 static MlirValue greatest_of_row(moe__builder_t *b, MlirValue own) {
-  for (int mask = 1; mask < QUAD; mask *= 2)
+  for (int mask = 1; mask < MOE__MIXED_QUAD; mask *= 2)
     own = moe__umax(b, own, moe__shuffle_xor(b, own, mask));
   return own;
 }

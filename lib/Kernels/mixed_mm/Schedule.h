@@ -99,7 +99,7 @@ bool moe__mixed_has_scales_of_rows(MlirOperation op);
 /* Whether the product of a weight and its scale is a number of the tokens' type; and whether that
  * of a weight and the highest bits of its scale is one, so that sums are in units. */
 bool moe__mixed_takes_scaled_weights(MlirOperation op);
-bool moe__mixed_takes_row_powers(MlirOperation op); /* the former, of integers and scales of bf16 */
+bool moe__mixed_takes_row_powers(MlirOperation op); /* the former, in f16 */
 bool moe__mixed_takes_units(MlirOperation op);
 
 int moe__mixed_scale_bytes(MlirType scale);                      /* of one */

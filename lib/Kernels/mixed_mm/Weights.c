@@ -229,24 +229,41 @@ bool moe__mixed_watches_nan(const moe__mixed_mm_t *s) {
   return s->format == MOE__WEIGHT_E4M3 && !moe__mixed_has_row_powers(s);
 }
 
-/* Registers h and h + 2 are those of row h: the lower and the upper bytes of the halves of its
- * word. */
-void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
-                            const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+/* The greater ones of twice 16 bits. */
+static MlirValue max_halves(moe__builder_t *b, MlirValue x, MlirValue y) {
+  MlirType pair = moe__vector_type(b, 2, b->i16);
+  MlirValue greater = moe__umax(b, moe__bitcast(b, x, pair), moe__bitcast(b, y, pair));
+  return moe__bitcast(b, greater, b->i32);
+}
+
+/* In f16: the instruction takes bytes side by side. */
+static void convert_fp8_in_f16(moe__mixed_mm_t *s, const MlirValue words[2],
+                               const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int h = 0; h < 2 && moe__mixed_has_row_powers(s); h++) {
+  for (int h = 0; h < 2; h++) {
     MlirValue pairs[2];
     moe__fp8_widen4(b, moe__pick_bytes(b, words[h], words[h], 0x3120), MOE__E4M3, pairs);
     for (int i = 0; i < 2; i++)
       out[h + 2 * i] = multiply_halves(s, moe__bitcast(b, pairs[i], b->i32), factors[h]);
   }
-  for (int h = 0; h < 2 && moe__mixed_watches_nan(s); h++)
+}
+
+/* Registers h and h + 2 are those of row h: the lower and the upper bytes of the halves of its
+ * word. */
+void moe__mixed_convert_fp8(moe__mixed_mm_t *s, const MlirValue words[2],
+                            const MlirValue factors[2], MlirValue out[MOE__WGMMA_A_REGISTERS]) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (moe__mixed_has_row_powers(s)) {
+    convert_fp8_in_f16(s, words, factors, out);
+    return;
+  }
+  for (int h = 0; h < 2; h++)
     for (int upper = 0; upper < 2; upper++) {
       MlirValue bits = moe__and(b, shift(b, words[h], upper ? -4 : 4), TWICE(FP8_NAN));
       MlirValue sign = shift(b, words[h], upper ? 0 : 8);
       MlirValue placed = and_xor(b, sign, TWICE(0x8000), bits);
       out[h + 2 * upper] = multiply_halves(s, placed, factors[h]);
-      s->greatest[h] = moe__max_halves(b, s->greatest[h], bits);
+      s->greatest[h] = max_halves(b, s->greatest[h], bits);
     }
 }
 
@@ -260,7 +277,7 @@ void moe__mixed_last_factors(moe__mixed_mm_t *s, float divisor, MlirValue out[2]
       continue;
     MlirValue bits = s->greatest[h];
     for (int mask = 1; mask < 4; mask *= 2)
-      bits = moe__max_halves(b, bits, moe__shuffle_xor(b, bits, mask));
+      bits = max_halves(b, bits, moe__shuffle_xor(b, bits, mask));
     MlirValue reached = moe__and(b, moe__add(b, bits, TWICE(0x10)), TWICE(0x80 << 4));
     out[h] =
         moe__op1(b, "arith.select", b->f32, MOE__VALUES(moe__eq(b, reached, 0), out[h], nan), NULL);

@@ -76,8 +76,8 @@ typedef struct halve_t {
   MlirValue blocks;           /* !llvm.ptr<1>: scales of MX blocks */
 } halve_t;
 
-/* The exponent that the greatest magnitude of a row, or the greatest scale, is brought to: 448 times
- * 2^7 is in range. */
+/* The exponent that the greatest magnitude of a row, or the greatest scale, is brought to: 448
+ * times 2^7 is in range. */
 static int target_of(const halve_t *s) {
   return s->mx ? 7 : 15;
 }
