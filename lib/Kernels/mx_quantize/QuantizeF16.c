@@ -35,7 +35,13 @@ static moe__candidates_t candidates(MlirOperation op) {
                                                       {.vectors = 2, .warps = 8, .ctas_per_sm = 6}};
   static const moe__quantize_f16_schedule_t SHORT[] = {
       {.vectors = 4, .warps = 4, .ctas_per_sm = 8}, {.vectors = 2, .warps = 4, .ctas_per_sm = 10}};
+  /* Rows of MX blocks have half the bytes: what counts is how many of them are in flight, also where
+   * their size is not known. */
+  static const moe__quantize_f16_schedule_t BLOCKS[] = {
+      {.vectors = 4, .warps = 4, .ctas_per_sm = 10}, {.vectors = 2, .warps = 4, .ctas_per_sm = 12}};
   int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
+  if (moe__is(op, MOE__OP_DEQUANTIZE_F16) && columns <= SHORT_ROW)
+    return MOE__CANDIDATES(BLOCKS);
   return columns >= 0 && columns <= SHORT_ROW ? MOE__CANDIDATES(SHORT) : MOE__CANDIDATES(LONG);
 }
 
@@ -219,10 +225,9 @@ static void quantize_row(halve_t *s, MlirValue index) {
   MlirValue row = moe__wide_mul(b, index, s->columns.value);
   MlirValue own = moe__mul(b, s->kernel.thread, ELEMENTS);
   int at_once = columns_of(s, s->schedule.vectors), target = target_of(s);
-  /* Of MX blocks the elements come while the scales are looked at. */
-  bool is_one_piece = s->mx && s->columns.size >= 0 && s->columns.size <= at_once;
+  /* Of MX blocks the first elements come while the scales are looked at. */
   vector_t vectors[MOE__MAX_VECTORS];
-  if (is_one_piece)
+  if (s->mx)
     load_vectors(s, row, own, vectors);
   MlirValue exponent = s->mx ? exponent_of_blocks(s, index) : exponent_of_numbers(s, row, own);
   /* Of the least the scale is the least normal number. */
@@ -232,14 +237,12 @@ static void quantize_row(halve_t *s, MlirValue index) {
   MlirValue inverse = moe__shl(b, moe__sub(b, moe__i32(b, 2 * MOE__F32_BIAS + target), exponent),
                                MOE__F32_MANTISSA_BITS);
   MlirValue factor = moe__bitcast(b, inverse, b->f32);
-  if (is_one_piece) {
+  if (s->mx)
     store_vectors(s, row, own, factor, vectors);
-  } else {
-    MOE__FOR (b, first, 0, s->columns.value, at_once) {
-      MlirValue column = moe__add(b, first, own);
-      load_vectors(s, row, column, vectors);
-      store_vectors(s, row, column, factor, vectors);
-    }
+  MOE__FOR (b, first, s->mx ? at_once : 0, s->columns.value, at_once) {
+    MlirValue column = moe__add(b, first, own);
+    load_vectors(s, row, column, vectors);
+    store_vectors(s, row, column, factor, vectors);
   }
   MOE__IF (b, moe__eq(b, s->kernel.thread, 0)) {
     moe__store(b, moe__bitcast(b, scale, b->f32),
