@@ -35,8 +35,8 @@ static moe__candidates_t candidates(MlirOperation op) {
                                                       {.vectors = 2, .warps = 8, .ctas_per_sm = 6}};
   static const moe__quantize_f16_schedule_t SHORT[] = {
       {.vectors = 4, .warps = 4, .ctas_per_sm = 8}, {.vectors = 2, .warps = 4, .ctas_per_sm = 10}};
-  /* Rows of MX blocks have half the bytes: what counts is how many of them are in flight, also where
-   * their size is not known. */
+  /* Rows of MX blocks have half the bytes: what counts is how many of them are in flight, also
+   * where their size is not known. */
   static const moe__quantize_f16_schedule_t BLOCKS[] = {
       {.vectors = 4, .warps = 4, .ctas_per_sm = 10}, {.vectors = 2, .warps = 4, .ctas_per_sm = 12}};
   int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
