@@ -89,7 +89,7 @@ static MlirValue greatest_of_row(moe__builder_t *b, MlirValue own) {
 
 void moe__mixed_follow_scales(moe__mixed_mm_t *s, MlirValue scales[][2], int count) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue greatest[2], bits[2], fits[2];
+  MlirValue greatest[2] = {{NULL}, {NULL}}, bits[2], fits[2];
   for (int h = 0; h < 2; h++)
     for (int i = 0; i < count; i++) {
       MlirValue magnitude = moe__and(b, bits_of(b, scales[i][h]), MAGNITUDE);

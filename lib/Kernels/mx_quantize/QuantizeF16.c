@@ -160,7 +160,7 @@ static MlirValue exponent_of_blocks(halve_t *s, MlirValue index) {
 /* ---- The elements of a row ---- */
 
 /* 8 columns: of bf16, or of an MX block with its scale. */
-typedef union vector_t {
+typedef struct vector_t {
   MlirValue numbers;
   moe__mx_vector_t block;
 } vector_t;
@@ -226,7 +226,7 @@ static void quantize_row(halve_t *s, MlirValue index) {
   MlirValue own = moe__mul(b, s->kernel.thread, ELEMENTS);
   int at_once = columns_of(s, s->schedule.vectors), target = target_of(s);
   /* Of MX blocks the first elements come while the scales are looked at. */
-  vector_t vectors[MOE__MAX_VECTORS];
+  vector_t vectors[MOE__MAX_VECTORS] = {{{NULL}, {{NULL}, {NULL}}}};
   if (s->mx)
     load_vectors(s, row, own, vectors);
   MlirValue exponent = s->mx ? exponent_of_blocks(s, index) : exponent_of_numbers(s, row, own);
