@@ -142,13 +142,19 @@ static way_t way_of(MlirOperation op) {
 
 /* ---- Building ---- */
 
+/* Writes the dimensions of a tensor type; returns their number. */
+static int shape_of(MlirType type, int64_t shape[MOE__MAX_RANK]) {
+  int rank = (int)mlirShapedTypeGetRank(type);
+  for (int d = 0; d < rank; d++)
+    shape[d] = mlirShapedTypeIsDynamicDim(type, d) ? mlirShapedTypeGetDynamicSize()
+                                                   : mlirShapedTypeGetDimSize(type, d);
+  return rank;
+}
+
 /* q's type with elements of bf16: row-major, or in q's order in memory. */
 static MlirType bf16_like(MlirType q, bool same_order) {
-  int rank = (int)mlirShapedTypeGetRank(q);
   int64_t shape[MOE__MAX_RANK];
-  for (int d = 0; d < rank; d++)
-    shape[d] = mlirShapedTypeIsDynamicDim(q, d) ? mlirShapedTypeGetDynamicSize()
-                                                : mlirShapedTypeGetDimSize(q, d);
+  int rank = shape_of(q, shape);
   return mlirRankedTensorTypeGet(rank, shape, mlirBF16TypeGet(mlirTypeGetContext(q)),
                                  same_order ? mlirRankedTensorTypeGetEncoding(q)
                                             : mlirAttributeGetNull());
@@ -222,13 +228,10 @@ static bool is_faster_in_f16(MlirOperation op) {
 /* dequantize_f16: x and the scales of its rows. */
 static MlirOperation dequantize_in_f16(moe__builder_t *b, MlirOperation product) {
   MlirValue operands[] = {moe__operand(product, MOE__QA), moe__operand(product, MOE__SA)};
-  MlirType q = mlirValueGetType(operands[0]);
-  int64_t shape[2];
-  for (int d = 0; d < 2; d++)
-    shape[d] = mlirShapedTypeIsDynamicDim(q, d) ? mlirShapedTypeGetDynamicSize()
-                                                : mlirShapedTypeGetDimSize(q, d);
+  int64_t shape[MOE__MAX_RANK];
+  int rank = shape_of(mlirValueGetType(operands[0]), shape);
   MlirType types[] = {
-      mlirRankedTensorTypeGet(2, shape, moe__type(b, "f16"), mlirAttributeGetNull()),
+      mlirRankedTensorTypeGet(rank, shape, moe__type(b, "f16"), mlirAttributeGetNull()),
       mlirRankedTensorTypeGet(1, shape, b->f32, mlirAttributeGetNull())};
   MlirOperation op =
       moe__op(b, moe__op_id_name(MOE__OP_DEQUANTIZE_F16), 2, types, 2, operands, NULL, 0, NULL);
