@@ -34,7 +34,7 @@ typedef struct moe__schedule_field_t {
 } moe__schedule_field_t;
 
 /* Fields of a kind at most: the definition of a kind with more does not compile. */
-#define MOE__MAX_FIELDS 24
+#define MOE__MAX_FIELDS 32
 
 typedef struct moe__schedule_kind_t {
   const char *name; /* "stream": the heading in docs/schedules.md */

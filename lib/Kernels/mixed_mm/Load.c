@@ -331,9 +331,10 @@ static void load_tiles(moe__mixed_mm_t *s, MlirValue loads) {
     }
     done = moe__i32(b, 0);
     cursor = moe__cursor_advance(b, &s->layout.ring, cursor, reduction.count);
-    if (moe__mixed_meets(&s->schedule)) {
+    if (moe__mixed_meets(&s->schedule)) { /* the barriers of moe__mixed_store */
       moe__warp_barrier(b);
-      moe__cluster_barrier(b); /* that of moe__mixed_store */
+      for (int i = 0; i <= moe__mixed_reuses(&s->schedule); i++)
+        moe__cluster_barrier(b);
     }
     moe__mixed_end_tile(s, index, total, false);
   }

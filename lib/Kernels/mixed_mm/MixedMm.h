@@ -316,11 +316,15 @@ void moe__mixed_multiply_panel(moe__mixed_mm_t *s, const moe__mixed_position_t *
 
 /* ---- Store.c ---- */
 
-/* Reserves shared memory. */
+/* Bytes that the sums of CTAs that divide the columns take where they meet, and staged results. */
+int moe__mixed_meeting_bytes(const moe__mixed_schedule_t *schedule);
+
+/* Reserves shared memory, behind the ring. */
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule);
 
-/* A warp's sums in memory, where another one adds them: bytes of them; and `at`, the lane's first
- * 16 bytes, to which its sums are stored, or whose sums are added to its own. */
+/* A warp's sums in memory, where another one adds them: bytes of those of a tile; and `at`, the
+ * lane's first 16 bytes, to which its sums of s->n tokens are stored, or whose are added to its
+ * own. */
 int moe__mixed_sums_bytes(const moe__mixed_schedule_t *schedule);
 void moe__mixed_put_sums(moe__mixed_mm_t *s, const moe__mixed_fragment_t sums, MlirValue at);
 void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t sums);
@@ -329,7 +333,7 @@ void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t
 void moe__mixed_slices_barrier(moe__mixed_mm_t *s);
 
 /* Adds what the warps of a panel have in the CTAs of the cluster, rounds and stores. With split
- * there is a barrier of the cluster in it, else with slices theirs. */
+ * there is a barrier of the cluster in it, with reuse two, else with slices theirs. */
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums);
 

@@ -38,6 +38,19 @@ bool moe__mixed_meets(const moe__mixed_schedule_t *schedule) {
   return schedule->split > 1 || schedule->common;
 }
 
+bool moe__mixed_divides_tokens(const moe__mixed_schedule_t *schedule) {
+  return schedule->split > 1 && !schedule->panels && schedule->tile_n % (8 * schedule->split) == 0;
+}
+
+bool moe__mixed_reuses(const moe__mixed_schedule_t *schedule) {
+  return schedule->reuse && moe__mixed_divides_tokens(schedule);
+}
+
+bool moe__mixed_stages_results(const moe__mixed_schedule_t *schedule) {
+  bool adds_rows = schedule->split > 1 && !moe__mixed_divides_tokens(schedule);
+  return schedule->staged && schedule->slices == 1 && !schedule->common && !adds_rows;
+}
+
 int moe__mixed_warps(const moe__mixed_schedule_t *schedule) {
   return moe__mixed_panels(schedule) * schedule->slices;
 }
@@ -175,10 +188,6 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->tile_n % (8 * s->share))
     return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
                       s->share, s->tile_n);
-  if (s->staged && (s->split > 1 || s->slices > 1 || s->common))
-    return moe__error(op, "'schedule.staged' is 1; it must be 0 with split, slices and common");
-  if (s->staged && mlirTypeIsAF32(moe__element_type(op, MOE__OUT)))
-    return moe__error(op, "'schedule.staged' is 1; it must be 0 where results are f32");
   if (s->spread &&
       (s->split > 1 || s->share > 1 || s->common || s->widths > 1 || s->slices > 1 || s->direct))
     return moe__error(op, "'schedule.spread' is 1; it must be 0 with split, share, common, widths, "
@@ -305,6 +314,10 @@ bool moe__mixed_lay_out(MlirOperation op, const void *schedule, void *out) {
   l->ring = moe__ring_reserve(&l->cta, s->stages, l->zeros + zeros);
   l->landing += zeros;
   l->fits = has_room(op, s);
+  int room = s->stages * l->ring.stage_bytes;
+  if (moe__mixed_reuses(s) && moe__mixed_meeting_bytes(s) > room)
+    return moe__error(op, "'schedule.reuse' is 1; the sums take %d bytes, and the stages have %d",
+                      moe__mixed_meeting_bytes(s), room);
   moe__mixed_store_reserve(l, s);
   if (s->spread)
     moe__mixed_spread_reserve(l);

@@ -33,6 +33,10 @@
     "0 without direct, with split and with experts")                                               \
   X(T, split, 1, 8, 1,                                                                             \
     "CTAs of a cluster that divide the columns of weights; it must divide the panels of rows")     \
+  X(T, reuse, 0, 1, 0,                                                                             \
+    "1: the sums of these CTAs meet where the stages were, behind one more barrier; 0: in memory " \
+    "of their own; unused with panels, without split, and where tile_n is no multiple of 8 for "   \
+    "each of them")                                                                                \
   X(T, share, 1, 4, 1,                                                                             \
     "CTAs of a cluster that have other rows of the same tokens, which each loads a part of for "   \
     "all; 1 with split")                                                                           \
@@ -72,8 +76,8 @@
     "multiplied between two groups by the ratio of what is left of their scales")                  \
   X(T, staged, 0, 1, 0,                                                                            \
     "1: results of 16 bits go through shared memory, so that a lane stores 16 bytes of a token; "  \
-    "0: "                                                                                          \
-    "each lane stores its own; 0 with split, slices or common")                                    \
+    "0: each lane stores its own; unused with results of 32 bits, slices and common, and with "    \
+    "split where tile_n is no multiple of 8 for each CTA")                                         \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
   X(T, band, 1, 4096, 4096,                                                                        \
     "tiles of tokens, of an expert if there are some, that are worked off together")
@@ -110,6 +114,15 @@ int moe__mixed_box_rows(const moe__mixed_schedule_t *schedule);  /* of them, loa
 int moe__mixed_tile_rows(const moe__mixed_schedule_t *schedule); /* of a cluster */
 bool moe__mixed_meets(const moe__mixed_schedule_t *schedule);    /* CTAs add their sums */
 int moe__mixed_warps(const moe__mixed_schedule_t *schedule);     /* that multiply */
+
+/* Whether CTAs that divide the columns add the sums of some tokens each; else those of some rows,
+ * where tokens are too few. */
+bool moe__mixed_divides_tokens(const moe__mixed_schedule_t *schedule);
+
+/* Whether the sums of such CTAs meet where the stages were; and whether results go through shared
+ * memory, if they have 16 bits. */
+bool moe__mixed_reuses(const moe__mixed_schedule_t *schedule);
+bool moe__mixed_stages_results(const moe__mixed_schedule_t *schedule);
 
 /* What a CTA has in shared memory, and the registers of its threads. */
 typedef struct moe__mixed_layout_t {

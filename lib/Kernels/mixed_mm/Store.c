@@ -36,14 +36,14 @@ static MlirValue load_sums(moe__mixed_mm_t *s, MlirValue at, int i) {
 
 void moe__mixed_put_sums(moe__mixed_mm_t *s, const moe__mixed_fragment_t sums, MlirValue at) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR)
+  for (int i = 0; i < s->n / 2; i += VECTOR)
     moe__store_aligned(b, moe__vector(b, VECTOR, sums + i),
                        moe__offset_by(b, at, i * MOE__WARP * 4), 16);
 }
 
 void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
+  for (int i = 0; i < s->n / 2; i += VECTOR) {
     MlirValue others = load_sums(s, at, i);
     for (int j = 0; j < VECTOR; j++)
       sums[i + j] = moe__fadd(b, sums[i + j], moe__extract(b, others, j));
@@ -52,13 +52,23 @@ void moe__mixed_add_sums(moe__mixed_mm_t *s, MlirValue at, moe__mixed_fragment_t
 
 /* ---- The sums of all parts ---- */
 
-/* Panels whose rows belong to one CTA, and the parts that each has. */
-static int panels_of_cta(const moe__mixed_schedule_t *schedule) {
-  return moe__mixed_panels(schedule) / schedule->split;
+/* The tokens of a tile, and the panels of its rows, whose sums one CTA adds. */
+static int tokens_of_cta(const moe__mixed_schedule_t *schedule) {
+  return schedule->tile_n / (moe__mixed_divides_tokens(schedule) ? schedule->split : 1);
 }
 
+static int panels_of_cta(const moe__mixed_schedule_t *schedule) {
+  int panels = moe__mixed_panels(schedule);
+  return moe__mixed_divides_tokens(schedule) ? panels : panels / schedule->split;
+}
+
+/* The parts that each has. */
 static int parts_of_panel(const moe__mixed_schedule_t *schedule) {
   return schedule->split * schedule->slices;
+}
+
+static int part_bytes(const moe__mixed_schedule_t *schedule) {
+  return moe__mixed_sums_bytes(schedule) / schedule->tile_n * tokens_of_cta(schedule);
 }
 
 #define STAGED_TOKENS 32 /* of a warp, at once */
@@ -66,34 +76,49 @@ static int parts_of_panel(const moe__mixed_schedule_t *schedule) {
 #define TOKEN_BYTES (2 * MOE_WEIGHT_ROWS)
 #define STAGING_BYTES (STAGED_TOKENS * TOKEN_BYTES)
 
+int moe__mixed_meeting_bytes(const moe__mixed_schedule_t *schedule) {
+  int parts = panels_of_cta(schedule) * parts_of_panel(schedule) * part_bytes(schedule);
+  return parts +
+         (moe__mixed_stages_results(schedule) ? moe__mixed_warps(schedule) * STAGING_BYTES : 0);
+}
+
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
-  int parts = parts_of_panel(schedule);
+  int parts = parts_of_panel(schedule),
+      bytes = panels_of_cta(schedule) * parts * part_bytes(schedule);
+  if (moe__mixed_reuses(schedule)) {
+    layout->parts = layout->ring.buffers;
+    layout->staging = layout->parts + bytes;
+    return;
+  }
   if (schedule->common)
     layout->parts =
         moe__layout_shared(&layout->cta, MOE__MIXED_WARPS * moe__mixed_sums_bytes(schedule), 16);
   if (parts > 1)
-    layout->parts = moe__layout_shared(
-        &layout->cta, panels_of_cta(schedule) * parts * moe__mixed_sums_bytes(schedule), 16);
-  if (schedule->staged)
+    layout->parts = moe__layout_shared(&layout->cta, bytes, 16);
+  if (moe__mixed_stages_results(schedule))
     layout->staging =
         moe__layout_shared(&layout->cta, moe__mixed_warps(schedule) * STAGING_BYTES, 128);
 }
 
-/* The lane's place in the sums of number `slot` (i32) in shared memory. */
-static MlirValue slot_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue slot) {
+/* The lane's place in the sums of number `slot` (i32), of so many bytes, in shared memory. */
+static MlirValue slot_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue slot,
+                         int slot_bytes) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue bytes = moe__add(b, moe__mul(b, slot, moe__mixed_sums_bytes(&s->schedule)),
-                             moe__shl(b, self->lane, 4));
+  MlirValue bytes = moe__add(b, moe__mul(b, slot, slot_bytes), moe__shl(b, self->lane, 4));
   return moe__offset_by(b, moe__offset(b, s->kernel.shared, bytes), s->layout.parts);
 }
 
-/* Where part `index` of the panel's sums is, in the shared memory of who owns its rows. */
+/* Where part `index` of the panel's sums is, in the shared memory of who adds them. */
 static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
-  MlirValue number = moe__urem(b, self->panel, panels_of_cta(&s->schedule));
-  return slot_at(s, self, moe__add(b, moe__mul(b, number, parts_of_panel(&s->schedule)), index));
+  MlirValue number = self->panel;
+  if (panels_of_cta(&s->schedule) < moe__mixed_panels(&s->schedule))
+    number = moe__urem(b, number, panels_of_cta(&s->schedule));
+  return slot_at(s, self, moe__add(b, moe__mul(b, number, parts_of_panel(&s->schedule)), index),
+                 part_bytes(&s->schedule));
 }
 
+/* Sends the sums of all tokens of the panel to one CTA. */
 static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue owner,
                  const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
@@ -109,7 +134,7 @@ static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValu
 static void add_parts(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  for (int i = 0; i < s->schedule.tile_n / 2; i += VECTOR) {
+  for (int i = 0; i < s->n / 2; i += VECTOR) {
     for (int index = 0; index < parts_of_panel(&s->schedule); index++) {
       MlirValue part = load_sums(s, part_at(s, self, moe__i32(b, index)), i);
       for (int j = 0; j < VECTOR; j++) {
@@ -279,13 +304,21 @@ static void store_rows(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   }
 }
 
+/* Results of 32 bits are not staged. */
+static void store_sums(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+  bool stages = moe__mixed_stages_results(&s->schedule) && !mlirTypeIsAF32(s->out_type);
+  (stages ? store_staged : store_rows)(s, self, tile, sums);
+}
+
 /* Rows that two CTAs have in common: the second one sends its sums to the first. */
 static void store_common(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                          const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue is_common = moe__mixed_is_common(s, self);
   MlirValue is_first = moe__eq(b, s->kernel.cluster_rank, 0);
-  MlirValue at = slot_at(s, self, moe__and(b, self->panel, MOE__MIXED_WARPS - 1));
+  MlirValue at = slot_at(s, self, moe__and(b, self->panel, MOE__MIXED_WARPS - 1),
+                         moe__mixed_sums_bytes(&s->schedule));
   MOE__IF (b, is_common) {
     MOE__IF (b, moe__eq(b, s->kernel.cluster_rank, 1)) {
       moe__mixed_put_sums(s, sums, moe__shared_of_rank(b, at, moe__i32(b, 0)));
@@ -311,6 +344,26 @@ void moe__mixed_slices_barrier(moe__mixed_mm_t *s) {
                      moe__mixed_warps(&s->schedule) * MOE__WARP);
 }
 
+/* The CTAs of a cluster add the sums of some tokens each, of all rows. */
+static void store_tokens(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
+                         const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
+  moe__builder_t *b = &s->kernel.builder;
+  if (moe__mixed_reuses(&s->schedule))
+    moe__cluster_barrier(b); /* all have read their stages */
+  s->n = tokens_of_cta(&s->schedule);
+  for (int owner = 0; owner < s->schedule.split; owner++)
+    send(s, self, moe__i32(b, owner), sums + (ptrdiff_t)owner * s->n / 2);
+  moe__cluster_barrier(b);
+  moe__mixed_fragment_t all = {{NULL}};
+  add_parts(s, self, all);
+  moe__mixed_tile_t own = *tile;
+  own.token = moe__add(b, tile->token, moe__mul(b, s->kernel.cluster_rank, s->n));
+  store_sums(s, self, &own, all);
+  if (moe__mixed_reuses(&s->schedule)) /* the TMA may fill the stages again */
+    moe__fence_shared_to_async(b);
+  s->n = s->schedule.tile_n;
+}
+
 void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                       const moe__mixed_tile_t *tile, const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
@@ -318,8 +371,12 @@ void moe__mixed_store(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     store_common(s, self, tile, sums);
     return;
   }
+  if (moe__mixed_divides_tokens(&s->schedule)) {
+    store_tokens(s, self, tile, sums);
+    return;
+  }
   if (parts_of_panel(&s->schedule) == 1) {
-    (s->schedule.staged ? store_staged : store_rows)(s, self, tile, sums);
+    store_sums(s, self, tile, sums);
     return;
   }
   MlirValue owner = moe__udiv(b, self->panel, panels_of_cta(&s->schedule)), owns = {NULL};

@@ -75,6 +75,15 @@ HAZARDS = [
     ("a stage read before it has landed", ptx(r"@P1 bra\.uni DONE;", "bra.uni DONE;")),
     ("sums read before all CTAs have written them", ptx(r"(st\.shared::cluster[^;]*;\s*)barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;", r"\1")),
 ]
+# CTAs that divide columns add some tokens each, where the stages were.
+MEET = r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;"
+REUSED = [
+    ("sums sent before all CTAs have read their stages", ptx(rf"(?s){MEET}(\s*st\.shared::cluster.*?){MEET}\s*({MEET})", r"\1\2")),
+    ("no fence before the stages are filled again", ptx(r"fence\.proxy\.async\.shared::cta;", "", which=0, count=0)),
+    ("all sums to the first CTA", ptx(r"(mapa\.shared::cluster\.u64 \s*%rd\d+, %rd\d+, )1;", r"\g<1>0;")),
+    ("the tokens of the first CTA in both", ptx(r"(?s)(mov\.u32 \s*(%r\d+), %cluster_ctarank;.*?)shl\.b32 (\s*%r\d+), \2, 4;", r"\1and.b32 \3, \2, 0;")),
+    ("the sums of one CTA twice", ptx(PARTS, r"add.rn.f32 \1, \2, \2;", which=2)),
+]
 # Integers in bf16, two warps that divide the columns of each panel.
 MMA = r"(mma\.sync[^;]*?\{%r\d+, %r\d+, %r\d+, %r\d+\},\s*\{)"
 PANELS = [
@@ -385,6 +394,8 @@ CASES = [
     case("direct", [], DIRECT, schedule="tile_n=8,panels=3,slices=2,direct=1,depth=128,stages=2"),
     ("weights-all-stages", [sys.executable, str(SOURCE), "k=512", "schedule=tile_n=8,panels=1,slices=2,direct=1,whole=1,depth=128,stages=4,split=1"],
      ["--exact", *mutants.shapes(["w=17x8x512", "scales=272x8", "x=8x512"])], ALL_STAGES),
+    ("weights-reused", [sys.executable, str(SOURCE), "schedule=tile_n=32,warpgroups=1,depth=128,stages=2,split=2,reuse=1,staged=1,in_flight=1"],
+     ["--exact", "--schedule", "3", *mutants.shapes(["w=13x9x512", "scales=208x9", "x=150x576"])], REUSED),
     case("subnormal", [], SUBNORMAL, schedule="tile_n=8,panels=3,slices=2,depth=128,stages=2,subnormal=1"),
     case("subnormal-zeros", ["format=ui4", "zeros=1"], SUBNORMAL_ZEROS, more=["--shape", "zeros=3x144x5"], schedule="tile_n=8,warpgroups=1,stages=2,split=2,subnormal=1"),
     ("weights-tiles", [sys.executable, str(SOURCE), "schedule=tile_n=8,panels=1,slices=2,depth=128,stages=2"],
