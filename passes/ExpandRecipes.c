@@ -44,6 +44,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mixed_mm/F16.h"
 #include "passes/ExpandMx.h"
 #include "passes/Passes.h"
 #include "passes/Share.h"
@@ -442,38 +443,6 @@ static bool may_multiply_in_f16(MlirOperation op) {
          !mlirTypeIsAF32(moe__element_type(op, MOE__OUT));
 }
 
-/* From so many tokens on, of experts those of each on average, and so many rows and columns of
- * weights, with a scale for `group` of these, f16 takes less time, with the tokens that become f16
- * first: sums of groups take the more instructions the smaller these are
- * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16", and mixed_experts.md, "Tiles by
- * width"). */
-typedef struct f16_rule_t {
-  bool has_experts;
-  int64_t group, tokens, rows, columns;
-} f16_rule_t;
-
-static const f16_rule_t F16_RULES[] = {
-    {false, 32, 256, 3584, 1},  {true, 32, 44, 1024, 1},     {true, 32, 34, 2048, 1536},
-    {true, 64, 53, 2048, 1536}, {true, 128, 53, 2048, 1536},
-};
-
-static bool is_faster_in_f16(MlirOperation op) {
-  MlirType scales = moe__tensor_type(op, MOE__SCALES);
-  int rank = (int)mlirShapedTypeGetRank(scales);
-  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0);
-  int64_t rows = moe__static_dimension(scales, rank - 2);
-  int64_t columns = moe__static_dimension(moe__tensor_type(op, MOE__X), 1);
-  int64_t experts = rank == 3 ? moe__static_dimension(scales, 0) : 1;
-  int64_t group = moe__op_integer(op, "group_size");
-  bool is_faster = false;
-  for (size_t i = 0; i < sizeof F16_RULES / sizeof *F16_RULES && experts > 0; i++) {
-    const f16_rule_t *rule = &F16_RULES[i];
-    is_faster |= rule->has_experts == (rank == 3) && rule->group == group &&
-                 tokens >= rule->tokens * experts && rows >= rule->rows && columns >= rule->columns;
-  }
-  return is_faster;
-}
-
 static bool multiply_in_f16(MlirOperation op) {
   moe__builder_t b = moe__builder_before(op);
   MlirValue x = moe__operand(op, MOE__X), offs = moe__operand(op, MOE__OFFS);
@@ -499,7 +468,7 @@ static bool multiply_in_f16(MlirOperation op) {
 static bool expand_mixed(MlirOperation op) {
   if (moe__has_plain_weights(op) && !moe__has_fp8_weights(op) && !pack(op))
     return false;
-  return !may_multiply_in_f16(op) || !is_faster_in_f16(op) || multiply_in_f16(op);
+  return !may_multiply_in_f16(op) || !moe__mixed_is_faster_in_f16(op) || multiply_in_f16(op);
 }
 
 static bool expand_if_product(MlirOperation op) {

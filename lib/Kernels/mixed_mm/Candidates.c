@@ -9,6 +9,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mixed_mm/F16.h"
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
 #include "mlir-c/BuiltinTypes.h"
@@ -21,15 +22,18 @@
  * has room for its tokens and asks for nothing that the product is not; the last row takes all. */
 
 /* Schedules of warpgroups: tiles of n tokens and w warpgroups, s stages of d columns. Of those that
- * are split two warpgroups of `ctas` CTAs divide the columns of the weights. */
+ * are split two warpgroups of `ctas` CTAs divide the columns of the weights; results go through
+ * shared memory where these CTAs have some tokens each in the end. */
 #define TILE(n, w, d, s)                                                                           \
   { MOE__TILE(n, w, d, s) }
+#define DIVIDED(n, d, s, ctas)                                                                     \
+  MOE__TILE(n, 2, d, s), .split = (ctas), .staged = (ctas) > 1 && (n) % (8 * (ctas)) == 0
 #define SPLIT(n, d, s, ctas)                                                                       \
-  { MOE__TILE(n, 2, d, s), .split = (ctas) }
+  { DIVIDED(n, d, s, ctas) }
 #define LONG(n, w, d, s)                                                                           \
   { MOE__TILE(n, w, d, s), MOE__LONG_SUMS }
 #define LONG_SPLIT(n, d, s, ctas)                                                                  \
-  { MOE__TILE(n, 2, d, s), MOE__LONG_SUMS, .split = (ctas) }
+  { DIVIDED(n, d, s, ctas), MOE__LONG_SUMS }
 /* Weights become numbers in the registers of those before, and two CTAs may have rows in common. */
 #define LONG_BEHIND(n, s, is_common)                                                               \
   { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .common = (is_common) }
@@ -57,17 +61,38 @@ static unsigned bit_if(bool condition, unsigned bit) {
   return condition ? bit : 0;
 }
 
-/* Rows of weights, over which tiles of a few tokens are spread. */
+/* Rows of weights, over which tiles of a few tokens are spread: how many CTAs may divide the
+ * columns of tiles of 128 rows, at most, so that all run at once. */
 enum {
-  FEW = 1 << 0,
-  SOME = 1 << 1, /* or not known how many */
-  MANY = 1 << 2,
-  KNOWN = 1 << 3,
+  EIGHT = 1 << 0,
+  FOUR = 1 << 1,
+  TWO = 1 << 2, /* or the rows are not known */
+  ONE = 1 << 3,
+  MANY = 1 << 4, /* more tiles than multiprocessors */
+  KNOWN = 1 << 5,
   /* Tiles of 256 rows leave multiprocessors idle that those of two CTAs with rows in common do not.
    */
-  COMMON = 1 << 4,
+  COMMON = 1 << 6,
 };
-#define SOME_UP_TO 16384
+
+/* Rows of a table, one for each of these numbers of CTAs; the second candidate has another one. */
+#define BY_SPLIT(tokens, asks, SCHEDULE)                                                           \
+  {(tokens), (asks) | EIGHT, {SCHEDULE(8), SCHEDULE(4)}},                                          \
+      {(tokens), (asks) | FOUR, {SCHEDULE(4), SCHEDULE(2)}},                                       \
+      {(tokens), (asks) | TWO, {SCHEDULE(2), SCHEDULE(4)}}, {                                      \
+    (tokens), (asks) | ONE, {                                                                      \
+      SCHEDULE(1), SCHEDULE(2)                                                                     \
+    }                                                                                              \
+  }
+
+/* "Clusters that run at once": a cluster is of multiprocessors that belong together, of which an
+ * H100 or H200 has eight groups of different sizes. */
+int64_t moe__mixed_clusters_at_once(int ctas) {
+  return ctas == 1   ? MOE__MULTIPROCESSORS
+         : ctas == 2 ? MOE__MULTIPROCESSORS / 2
+         : ctas == 4 ? 30
+                     : 14;
+}
 
 int64_t moe__mixed_quotient_up(int64_t x, int64_t y) {
   return (x + y - 1) / y;
@@ -86,16 +111,26 @@ bool moe__mixed_leaves_some_idle(int64_t tiles) {
  * second CTA begins in the middle of at least two k-tiles of 128 columns. Scales that lie by rows
  * it cannot have. */
 static bool wants_common_rows(const moe__mixed_product_t *p) {
-  return p->rows > SOME_UP_TO && p->rows <= 448 * (MOE__MULTIPROCESSORS / 2) && p->columns >= 256 &&
-         !p->has_bias && !p->has_scales_of_rows;
+  return moe__mixed_tiles_of_rows(p->rows, 2) > MOE__MULTIPROCESSORS &&
+         p->rows <= 448 * (MOE__MULTIPROCESSORS / 2) && p->columns >= 256 && !p->has_bias &&
+         !p->has_scales_of_rows;
 }
 
+/* So that each CTA has some columns. */
+#define COLUMNS_OF_CTA 256
+
 static unsigned of_rows(const moe__mixed_product_t *p) {
-  unsigned class = p->rows < 0                ? SOME
-                   : p->rows <= MOE__FEW_ROWS ? FEW
-                   : p->rows <= SOME_UP_TO    ? SOME
-                                              : MANY;
-  return class | bit_if(p->rows >= 0, KNOWN) | bit_if(wants_common_rows(p), COMMON);
+  if (p->rows < 0)
+    return TWO;
+  int64_t tiles = moe__mixed_tiles_of_rows(p->rows, 2);
+  unsigned class = MANY;
+  if (tiles <= MOE__MULTIPROCESSORS)
+    class = ONE;
+  for (int ctas = 2; ctas <= 8; ctas *= 2)
+    if (tiles <= moe__mixed_clusters_at_once(ctas) &&
+        (p->columns < 0 || p->columns >= (int64_t)ctas * COLUMNS_OF_CTA))
+      class = ctas == 2 ? TWO : ctas == 4 ? FOUR : EIGHT;
+  return class | KNOWN | bit_if(wants_common_rows(p), COMMON);
 }
 
 /* ---- Four bits, up to 64 tokens without experts ----
@@ -104,33 +139,47 @@ static unsigned of_rows(const moe__mixed_product_t *p) {
  * until there are about as many as multiprocessors. */
 
 enum {
-  USUAL_64 = 1 << 5,
-  I4_64 = 1 << 6,        /* that without zero points */
-  SCALED = 1 << 7,       /* wants scaled weights */
-  IDLE_256 = 1 << 8,     /* tiles of 256 rows leave some multiprocessors idle */
-  IDLE_128 = 1 << 9,     /* the same of 128 rows */
-  TIGHT = 1 << 10,       /* ptxas has no registers for tiles of 32 tokens by four warpgroups */
-  MANY_NUMBERS = 1 << 11 /* scales and zero points leave no room for long stages */
+  USUAL_64 = 1 << 7,
+  I4_64 = 1 << 8,        /* that without zero points */
+  SCALED = 1 << 9,       /* wants scaled weights */
+  IDLE_256 = 1 << 10,    /* tiles of 256 rows leave some multiprocessors idle */
+  IDLE_128 = 1 << 11,    /* the same of 128 rows */
+  TIGHT = 1 << 12,       /* ptxas has no registers for tiles of 32 tokens by four warpgroups */
+  MANY_NUMBERS = 1 << 13 /* scales and zero points leave no room for long stages */
 };
 
 /* Sums of a tile and those in flight are most of a thread's registers. */
 #define IN_FLIGHT(s, ctas)                                                                         \
-  { MOE__TILE(64, 2, 128, s), .in_flight = 2, .split = (ctas) }
+  { DIVIDED(64, 128, s, ctas), .in_flight = 2 }
 #define COMMON_ROWS(n)                                                                             \
   { MOE__TILE(n, 4, 64, 9), .behind = 1, .common = 1 }
 
+#define TOKENS_8(ctas) SPLIT(8, 256, 8, ctas)
+#define TOKENS_16(ctas) SPLIT(16, 256, 7, ctas)
+#define TOKENS_24(ctas) SPLIT(24, 128, 10, ctas)
+#define TOKENS_32(ctas) SPLIT(32, 128, 10, ctas)
+#define TOKENS_32_LONG(ctas) SPLIT(32, 256, 5, ctas)
+#define TOKENS_48(ctas)                                                                            \
+  { DIVIDED(48, 128, 8, ctas), .in_flight = 2 }
+#define TOKENS_64(ctas) IN_FLIGHT(6, ctas)
+#define TOKENS_64_LONG(ctas)                                                                       \
+  { DIVIDED(64, 256, 3, ctas), .in_flight = 2 }
+#define SCALED_24(ctas) LONG_SPLIT(24, 128, 6, ctas)
+#define SCALED_32(ctas) LONG_SPLIT(32, 128, 6, ctas)
+#define SCALED_48(ctas) LONG_SPLIT(48, 128, 6, ctas)
+#define SCALED_64(ctas) LONG_SPLIT(64, 128, 6, ctas)
+
+/* By how many CTAs columns are divided: mixed_few_tokens.md, "Clusters that run at once". */
 static const row_t DENSE[] = {
     /* mixed_few_tokens.md, "Up to 16 tokens, in panels", is before these: CandidatesPanels.c */
     /* mixed_steps.md, "Schedules of warpgroups, timed earlier" */
-    {8, FEW, {SPLIT(8, 256, 8, 4), SPLIT(8, 256, 8, 2), TILE(8, 4, 256, 4)}},
-    {8, SOME, {SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4), TILE(8, 4, 256, 4)}},
     {8, MANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
-    {16, FEW, {SPLIT(16, 256, 7, 4), SPLIT(16, 256, 7, 2), TILE(16, 4, 128, 9)}},
-    {16, SOME, {SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4), TILE(16, 4, 128, 9)}},
+    BY_SPLIT(8, ANY, TOKENS_8),
     {16, MANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
+    BY_SPLIT(16, ANY, TOKENS_16),
+    BY_SPLIT(24, SCALED | KNOWN, SCALED_24),
+    BY_SPLIT(32, SCALED | KNOWN, SCALED_32),
     /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
-    {32, SCALED | KNOWN | FEW, {LONG_SPLIT(32, 128, 6, 4), IN_FLIGHT(6, 4)}},
-    {32, SCALED | KNOWN | SOME, {LONG_SPLIT(32, 128, 6, 2), IN_FLIGHT(6, 2)}},
     {32, SCALED | COMMON, {LONG_BEHIND(32, 6, 1), LONG_BEHIND(32, 6, 0)}},
     {32, SCALED | MANY, {LONG_BEHIND(32, 6, 0), IN_FLIGHT(8, 1)}},
     /* mixed_many_tokens.md, "The last tiles, divided" */
@@ -138,19 +187,18 @@ static const row_t DENSE[] = {
      MANY | USUAL_64 | IDLE_256,
      {{MOE__TILE(32, 4, 256, 4), .spread = 1}, TILE(32, 4, 256, 4)}},
     /* not timed */
-    {32, MANY_NUMBERS | FEW, {SPLIT(32, 128, 10, 4), SPLIT(32, 128, 10, 2), TILE(32, 4, 128, 7)}},
-    {32, MANY_NUMBERS | SOME, {SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4), TILE(32, 4, 128, 7)}},
-    {32, MANY_NUMBERS, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
+    {32, MANY_NUMBERS | MANY, {TILE(32, 4, 128, 7), SPLIT(32, 128, 10, 2), SPLIT(32, 128, 10, 4)}},
     {32, MANY | TIGHT, {TILE(32, 2, 256, 5), SPLIT(32, 128, 10, 4)}},
-    /* mixed_steps.md, "Steps": 32 tokens, longer stages, but of few rows, which were not timed */
-    {32, FEW, {SPLIT(32, 128, 10, 4), SPLIT(32, 256, 5, 2), TILE(32, 4, 256, 4)}},
-    {32, SOME, {SPLIT(32, 256, 5, 2), SPLIT(32, 128, 10, 4), TILE(32, 4, 256, 4)}},
     {32, MANY, {TILE(32, 4, 256, 4), SPLIT(32, 256, 5, 2), SPLIT(32, 128, 10, 4)}},
+    BY_SPLIT(24, ANY, TOKENS_24),
+    BY_SPLIT(32, MANY_NUMBERS, TOKENS_32),
+    {32, EIGHT, {TOKENS_32(8), TOKENS_32(4)}},
+    {32, FOUR, {TOKENS_32(4), TOKENS_32_LONG(2)}},
+    {32, TWO, {TOKENS_32_LONG(2), TOKENS_32(4)}},
+    {32, ONE, {TOKENS_32_LONG(1), TOKENS_32(2)}},
+    BY_SPLIT(48, SCALED | KNOWN, SCALED_48),
+    BY_SPLIT(64, SCALED | KNOWN, SCALED_64),
     /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
-    {48, SCALED | KNOWN | FEW, {LONG_SPLIT(48, 128, 6, 4), IN_FLIGHT(6, 4)}},
-    {48, SCALED | KNOWN | SOME, {LONG_SPLIT(48, 128, 6, 2), IN_FLIGHT(6, 2)}},
-    {64, SCALED | KNOWN | FEW, {LONG_SPLIT(64, 128, 6, 4), IN_FLIGHT(6, 4)}},
-    {64, SCALED | KNOWN | SOME, {LONG_SPLIT(64, 128, 6, 2), IN_FLIGHT(6, 2)}},
     {64, SCALED | COMMON, {LONG_BEHIND(64, 6, 1), LONG_BEHIND(64, 6, 0)}},
     {64, SCALED | MANY, {LONG_BEHIND(64, 6, 0), IN_FLIGHT(8, 1)}},
     {40, I4_64 | COMMON, {COMMON_ROWS(40), IN_FLIGHT(8, 1)}},
@@ -159,13 +207,12 @@ static const row_t DENSE[] = {
     {64,
      MANY | USUAL_64 | IDLE_128,
      {{MOE__TILE(64, 2, 256, 3), .in_flight = 2, .spread = 1, .staged = 1}, IN_FLIGHT(8, 1)}},
+    {64, MANY, {IN_FLIGHT(8, 1), IN_FLIGHT(6, 2), TILE(32, 2, 128, 10)}},
+    BY_SPLIT(48, KNOWN, TOKENS_48),
     /* mixed_few_tokens.md, "Later candidates": 64 tokens; groups of 32 have not the registers */
-    {64,
-     SOME | KNOWN | USUAL_64,
-     {{MOE__TILE(64, 2, 256, 3), .in_flight = 2, .split = 2}, IN_FLIGHT(6, 2)}},
-    /* mixed_steps.md, "Schedules of warpgroups, timed earlier" */
-    {64, FEW, {IN_FLIGHT(6, 4), IN_FLIGHT(6, 2), IN_FLIGHT(8, 1)}},
-    {64, SOME, {IN_FLIGHT(6, 2), IN_FLIGHT(6, 4), IN_FLIGHT(8, 1)}},
+    {64, TWO | KNOWN | USUAL_64, {TOKENS_64_LONG(2), TOKENS_64(2)}},
+    {64, ONE | KNOWN | USUAL_64, {TOKENS_64_LONG(1), TOKENS_64(1)}},
+    BY_SPLIT(64, ANY, TOKENS_64),
     {ALL, ANY, {IN_FLIGHT(8, 1), IN_FLIGHT(6, 2), TILE(32, 2, 128, 10)}},
 };
 
@@ -179,7 +226,7 @@ static bool is_tight(const moe__mixed_product_t *p) {
 }
 
 static moe__candidates_t dense_candidates(const moe__mixed_product_t *p) {
-  bool many = p->rows > SOME_UP_TO;
+  bool many = moe__mixed_tiles_of_rows(p->rows, 2) > MOE__MULTIPROCESSORS;
   return candidates_of(
       DENSE, p->tokens,
       of_rows(p) | bit_if(p->is_usual_64, USUAL_64) |
@@ -359,11 +406,11 @@ static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
  * them, since weights of the next tile would be turned into numbers again. */
 
 enum {
-  BY_ROWS = 1 << 5, /* scales lie by rows, and take more of a stage */
-  SIZED = 1 << 6,   /* tokens and experts are known, and where scales lie by rows experts are few */
-  ODD = 1 << 7,     /* an odd number of tiles of 128 rows, and few */
-  IN_F16 = 1 << 8,  /* tokens are of f16 */
-  SHORT = 1 << 9    /* rows of few columns; from 2048 to 7168 nothing was timed */
+  BY_ROWS = 1 << 7, /* scales lie by rows, and take more of a stage */
+  SIZED = 1 << 8,   /* tokens and experts are known, and where scales lie by rows experts are few */
+  ODD = 1 << 9,     /* an odd number of tiles of 128 rows, and few */
+  IN_F16 = 1 << 10, /* tokens are of f16 */
+  SHORT = 1 << 11   /* rows of few columns; from 2048 to 7168 nothing was timed */
 };
 
 #define FEW_COLUMNS 3072
@@ -379,22 +426,24 @@ enum {
 #define STAGED(n, w, ctas)                                                                         \
   { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }
 
+#define FP8_8(ctas) LONG_SPLIT(8, 256, 5, ctas)
+#define FP8_16(ctas) LONG_SPLIT(16, 256, 4, ctas)
+#define FP8_32(ctas) LONG_SPLIT(32, 128, 7, ctas)
+#define FP8_64(ctas) LONG_SPLIT(64, 128, 5, ctas)
+
 /* Without experts; mixed_mxfp8.md, "The kernel and its defaults". */
 static const row_t FP8_DENSE[] = {
-    {8, FEW, {LONG_SPLIT(8, 256, 5, 4), LONG_SPLIT(8, 256, 5, 2)}},
-    {8, SOME, {LONG_SPLIT(8, 256, 5, 2), LONG_SPLIT(8, 256, 5, 4)}},
-    {8, MANY, {LONG(8, 4, 128, 5), LONG_SPLIT(8, 256, 5, 2)}},
-    {16, FEW, {LONG_SPLIT(16, 256, 4, 4), LONG_SPLIT(16, 256, 4, 2)}},
-    {16, SOME, {LONG_SPLIT(16, 256, 4, 2), LONG_SPLIT(16, 256, 4, 4)}},
-    {16, MANY, {LONG(16, 4, 128, 5), LONG_SPLIT(16, 256, 4, 2)}},
-    {32, FEW, {LONG_SPLIT(32, 128, 8, 4), LONG_SPLIT(32, 128, 8, 2)}},
-    {32, SOME, {LONG_SPLIT(32, 128, 8, 2), LONG_SPLIT(32, 128, 8, 4)}},
-    {32, MANY, {LONG(32, 4, 128, 5), LONG_SPLIT(32, 128, 8, 2)}},
+    {8, MANY, {LONG(8, 4, 128, 5), FP8_8(2)}},
+    BY_SPLIT(8, ANY, FP8_8),
+    {16, MANY, {LONG(16, 4, 128, 5), FP8_16(2)}},
+    BY_SPLIT(16, ANY, FP8_16),
+    {32, MANY, {LONG(32, 4, 128, 5), FP8_32(2)}},
+    BY_SPLIT(32, ANY, FP8_32),
     /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
     {64, COMMON, {LONG_BEHIND(64, 4, 1), LONG_BEHIND(64, 4, 0)}},
-    {64, FEW, {LONG_SPLIT(64, 128, 5, 4), LONG_SPLIT(64, 128, 5, 2)}},
-    {64, SOME, {LONG_SPLIT(64, 128, 5, 2), LONG_SPLIT(64, 128, 5, 4)}},
-    {ALL, ANY, {LONG(64, 4, 128, 4), LONG_SPLIT(64, 128, 5, 2)}},
+    {64, MANY, {LONG(64, 4, 128, 4), FP8_64(2)}},
+    BY_SPLIT(64, ANY, FP8_64),
+    {ALL, ANY, {LONG(64, 4, 128, 4), FP8_64(2)}},
 };
 
 /* With experts; the same page. */
@@ -521,4 +570,32 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   if (p.tokens <= 16 && p.rows >= 0 && p.numbers < MOE__NUMBERS_CLASSES)
     return moe__mixed_panel_candidates(&p);
   return p.tokens <= MOE__FEW_TOKENS ? dense_candidates(&p) : moe__mixed_wide_candidates(&p);
+}
+
+/* ---- In f16 ----
+ *
+ * Of experts from so many tokens of each on average, and so many rows and columns, with a scale for
+ * `group` columns: sums of groups take the more instructions the smaller these are
+ * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16", and mixed_experts.md, "Tiles by
+ * width"). */
+typedef struct f16_rule_t {
+  int64_t group, tokens, rows, columns;
+} f16_rule_t;
+
+static const f16_rule_t F16_RULES[] = {
+    {32, 44, 1024, 1}, {32, 34, 2048, 1536}, {64, 53, 2048, 1536}, {128, 53, 2048, 1536}};
+
+bool moe__mixed_is_faster_in_f16(MlirOperation op) {
+  moe__mixed_product_t p = product_of(op);
+  if (p.tokens < 0 || p.rows < 0 || p.columns < 0)
+    return false;
+  if (!p.has_experts)
+    return p.group && p.tokens > MOE__FEW_TOKENS && moe__mixed_wide_in_f16(&p);
+  bool is_faster = false;
+  for (size_t i = 0; i < sizeof F16_RULES / sizeof *F16_RULES; i++) {
+    const f16_rule_t *rule = &F16_RULES[i];
+    is_faster |= rule->group == p.group && p.tokens >= rule->tokens && p.rows >= rule->rows &&
+                 p.columns >= rule->columns;
+  }
+  return is_faster;
 }

@@ -3,7 +3,7 @@
  *
  * Candidates.c has the tables: up to 64 tokens, with experts, and of FP8 weights.
  * CandidatesPanels.c has up to 16 tokens, whose panels are computed from the rows, and
- * CandidatesWide.c has more than 64, whose tiles are those that take the least time.
+ * CandidatesWide.c has more than 64, whose tiles are those that take the least time by a model.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_CANDIDATES_H
@@ -12,7 +12,6 @@
 #include "lib/Kernels/mixed_mm/Schedule.h"
 
 #define MOE__MULTIPROCESSORS 132 /* of an H100 or H200 */
-#define MOE__FEW_ROWS 5120       /* of weights, or fewer: CTAs divide their columns */
 
 /* Fields of a schedule: tiles of n tokens and w warpgroups, and s stages of d columns. */
 #define MOE__TILE(n, w, d, s) .tile_n = (n), .warpgroups = (w), .depth = (d), .stages = (s)
@@ -53,6 +52,9 @@ int64_t moe__mixed_quotient_up(int64_t x, int64_t y);
 /* Tiles of so many rows, which are known, by so many warpgroups. */
 int64_t moe__mixed_tiles_of_rows(int64_t rows, int warpgroups);
 
+/* Clusters of 1, 2, 4 or 8 CTAs that have room on the chip at once. */
+int64_t moe__mixed_clusters_at_once(int ctas);
+
 /* Whether a tenth of the multiprocessors, on average, has nothing to do for so many tiles. */
 bool moe__mixed_leaves_some_idle(int64_t tiles);
 
@@ -61,5 +63,9 @@ moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *produc
 
 /* More than 64 tokens, without experts. */
 moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *product);
+
+/* Whether such a product of integers, of known sizes, takes less time in f16, with the launch that
+ * makes f16 of its tokens. */
+bool moe__mixed_wide_in_f16(const moe__mixed_product_t *product);
 
 #endif /* MOE_KERNELS_MIXED_MM_CANDIDATES_H */

@@ -26,16 +26,16 @@
 #define WARPGROUPS_16 MOE__TILE(16, 4, 128, 9)
 
 /* Few rows, whose columns two CTAs divide: by class of numbers, up to 8 tokens and 16. */
-#define OF_FEW_ROWS(numbers, shifts)                                                               \
+#define OF_FEW_ROWS(numbers)                                                                       \
   {                                                                                                \
-    {{PANELS(8, 4, 4, 512, numbers), .split = 2, .subnormal = (shifts)}, {DIVIDED_8}}, {           \
-      {PANELS(16, 4, 4, 512, numbers), .split = 2, .subnormal = (shifts)}, {                       \
+    {{PANELS(8, 4, 4, 512, numbers), .split = 2}, {DIVIDED_8}}, {                                  \
+      {PANELS(16, 4, 4, 512, numbers), .split = 2}, {                                              \
         DIVIDED_16                                                                                 \
       }                                                                                            \
     }                                                                                              \
   }
 static const moe__mixed_schedule_t PANELS_OF_FEW_ROWS[MOE__NUMBERS_CLASSES][2][2] = {
-    OF_FEW_ROWS(0, 0), OF_FEW_ROWS(1, 0), OF_FEW_ROWS(2, 0)};
+    OF_FEW_ROWS(0), OF_FEW_ROWS(1), OF_FEW_ROWS(2)};
 
 /* More: the same, and by the number of panels, from LEAST_PANELS on. */
 #define LEAST_PANELS 3
@@ -64,32 +64,46 @@ static const moe__mixed_schedule_t
         {FOR_PANELS(PANELS_8, 1), FOR_PANELS(PANELS_16, 1)},
         {FOR_PANELS(PANELS_8, 2), FOR_PANELS(PANELS_16, 2)}};
 
-/* ---- Two panels ----
+/* ---- Panels for each multiprocessor ----
  *
- * Where that makes one tile for each multiprocessor no CTAs divide the columns ("Two panels"). It
- * was timed with bf16: integers in groups of 64 and 32, zero points in groups of 64, and MXFP4. */
-#define TWO_PANELS(n, shifts, divided)                                                             \
+ * Where as many panels make one tile for each multiprocessor no CTAs divide the columns ("Two
+ * panels", "Any number of panels"). It was timed with bf16: integers in groups of 64 and 32, zero
+ * points in groups of 64, and MXFP4. By the number of panels, up to 8 tokens and 16; four and 14
+ * have tables of their own. */
+#define TIMED(n, p, s, d, stage_count, ...)                                                        \
   {                                                                                                \
-    {.tile_n = (n), .panels = 2, .slices = 4, .depth = 1024, .stages = 4, .subnormal = (shifts)},  \
-        {PANELS(n, 4, 4, 512, 1), .split = 2}, {                                                   \
-      divided                                                                                      \
+    {.tile_n = (n),                                                                                \
+     .panels = (p),                                                                                \
+     .slices = (s),                                                                                \
+     .depth = (d),                                                                                 \
+     .stages = (stage_count),                                                                      \
+     __VA_ARGS__},                                                                                 \
+    {                                                                                              \
+      PANELS(n, 4, 4, 512, 1), .split = 2                                                          \
     }                                                                                              \
   }
-static const moe__mixed_schedule_t TWO_PANELS[2][2][3] = {
-    {TWO_PANELS(8, 0, DIVIDED_8), TWO_PANELS(16, 0, DIVIDED_16)},
-    {TWO_PANELS(8, 1, DIVIDED_8), TWO_PANELS(16, 1, DIVIDED_16)}};
+#define OF_PANELS(n, ...)                                                                          \
+  {                                                                                                \
+    TIMED(n, 1, 8, 1024, 4, __VA_ARGS__), TIMED(n, 2, 4, 1024, 4, __VA_ARGS__),                    \
+        TIMED(n, 3, 4, 512, 4, __VA_ARGS__), TIMED(n, 4, 4, 512, 4, __VA_ARGS__),                  \
+        TIMED(n, 5, 4, 512, 4, __VA_ARGS__), TIMED(n, 6, 2, 256, 6, __VA_ARGS__),                  \
+        TIMED(n, 7, 2, 256, 6, __VA_ARGS__), TIMED(n, 8, 2, 256, 6, __VA_ARGS__),                  \
+        TIMED(n, 9, 2, 256, 6, __VA_ARGS__), TIMED(n, 10, 2, 256, 6, __VA_ARGS__)                  \
+  }
+#define MOST_TIMED_PANELS 10
+static const moe__mixed_schedule_t OF_INTEGERS[2][MOST_TIMED_PANELS][2] = {
+    OF_PANELS(8, .subnormal = 1), OF_PANELS(16, .subnormal = 1)};
+static const moe__mixed_schedule_t OF_MXFP4[2][MOST_TIMED_PANELS][2] = {
+    OF_PANELS(8, MOE__LONG_SUMS), OF_PANELS(16, MOE__LONG_SUMS)};
 
 /* ---- Integers of bf16, in groups of 64 or 32 ----
  *
- * The same with fewer shifts ("Fewer shifts"), in groups of 64 zero points too: few rows, four
- * panels, and 14, up to 8 tokens and 16. Some have weights that warps load ("Direct weights, up to
+ * The same with fewer shifts ("Fewer shifts"), in groups of 64 zero points too: four panels, and
+ * 14, up to 8 tokens and 16. Some have weights that warps load ("Direct weights, up to
  * 8 tokens"), 32 stages with 8192 columns of 14 panels at once; with twice the scales there are
  * registers for fewer, and with zero points no stages but those of before were timed. */
 #define SHIFTS(n, p, s, d, stage_count)                                                            \
   .tile_n = (n), .panels = (p), .slices = (s), .depth = (d), .stages = (stage_count), .subnormal = 1
-static const moe__mixed_schedule_t SHIFTS_OF_FEW_ROWS[2][2][2] = {OF_FEW_ROWS(0, 1),
-                                                                  OF_FEW_ROWS(1, 1)};
-
 /* Four panels: no more stages than are needed to wait for memory ("Four panels, fewer stages"). */
 static const moe__mixed_schedule_t SHIFTS_4[] = {
     {SHIFTS(8, 4, 4, 512, 4)}, {PANELS(8, 4, 2, 512, 1)}, {WARPGROUPS_8}};
@@ -137,12 +151,6 @@ static const moe__mixed_schedule_t SCALED_14[2][3] = {SCALED(8, 14, 2, 256, 4, W
 moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *p) {
   bool up_to_8 = p->tokens <= 8, is_32 = p->is_usual_32, is_mxfp4 = p->is_usual_mxfp4;
   bool shifts = p->is_usual_64 || is_32; /* of i4, or ui4 with zero points */
-  if ((shifts || is_mxfp4) && p->rows > MOE__MULTIPROCESSORS * MOE_WEIGHT_ROWS &&
-      p->rows <= MOE__MULTIPROCESSORS * moe__mixed_rows(TWO_PANELS[0][0]))
-    return MOE__CANDIDATES(TWO_PANELS[shifts][!up_to_8]);
-  if (p->rows <= MOE__FEW_ROWS)
-    return shifts ? MOE__CANDIDATES(SHIFTS_OF_FEW_ROWS[is_32][!up_to_8])
-                  : MOE__CANDIDATES(PANELS_OF_FEW_ROWS[p->numbers][!up_to_8]);
   int64_t all = moe__mixed_quotient_up(p->rows, MOE_WEIGHT_ROWS);
   int64_t rounds = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * MOST_PANELS);
   int64_t panels = moe__mixed_quotient_up(all, MOE__MULTIPROCESSORS * rounds);
@@ -152,6 +160,11 @@ moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *p) {
     return up_to_8 ? MOE__CANDIDATES(SHIFTS_4) : MOE__CANDIDATES(SHIFTS_4_16);
   if (is_mxfp4 && panels == 4)
     return MOE__CANDIDATES(SCALED_4[!up_to_8]);
+  if ((shifts || is_mxfp4) && panels <= MOST_TIMED_PANELS)
+    return shifts ? MOE__CANDIDATES(OF_INTEGERS[!up_to_8][panels - 1])
+                  : MOE__CANDIDATES(OF_MXFP4[!up_to_8][panels - 1]);
+  if (panels < LEAST_PANELS)
+    return MOE__CANDIDATES(PANELS_OF_FEW_ROWS[p->numbers][!up_to_8]);
   bool is_one_round = panels == 14 && rounds == 1, has_more = p->has_zeros || is_32;
   if (is_mxfp4 && is_one_round)
     return MOE__CANDIDATES(SCALED_14[!up_to_8]);

@@ -1,214 +1,269 @@
 /* CandidatesWide.c - schedules of more than 64 tokens without experts: the tiles that take the
- * least time. Why the numbers are what they are: docs/performance/mixed_many_tokens.md, and
- * mixed_mxfp8.md.
+ * least time by a model, whose numbers were fitted to measurements of many sizes
+ * (docs/performance/mixed_sizes.md).
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/Candidates.h"
 
 #define USUAL_ROWS 8192 /* where they are not known */
+#define USUAL_COLUMNS 8192
 
-/* ---- Schedules ---- */
-
-/* Sums of groups: tokens in parts. Where columns are not divided more and shorter stages, four of
- * them in a round of the loop; and the widest tiles, which have registers for nothing more and are
- * no default. */
-#define PARTS(n, d, s) MOE__TILE(n, 2, d, s), .token_parts = 2
-#define DIVIDED(ctas) PARTS(128, 128, 3), .split = (ctas), .unroll = 4
-#define UNROLLED MOE__TILE(128, 2, 128, 5), .token_parts = 2, .unroll = 4
-#define THIRDS MOE__TILE(192, 2, 128, 3), .token_parts = 3, .unroll = 4
-#define WIDEST MOE__TILE(256, 2, 128, 3), .token_parts = 4
-
-/* Scales as factors: all tokens of a tile are one part, with sums of a stage or long ones. */
-#define SCALED(n, d, s) MOE__TILE(n, 2, d, s), .scaled_weights = 1
-#define LONG(n, d, s) MOE__TILE(n, 2, d, s), MOE__LONG_SUMS
-#define BEHIND(n, s) MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1
-
-/* Sums of integers in units. */
-#define UNITS MOE__TILE(256, 2, 128, 3), MOE__LONG_SUMS, .token_parts = 2, .unroll = 4
-
-/* By the tiles, of about 96, 128, and 192 tokens or more; and by whether one, two or four CTAs
- * divide the columns. FP8 weights have twice the bytes in a stage. */
-#define TILES 3
-#define LOG_SPLITS 3
-typedef moe__mixed_schedule_t tiles_t[TILES][LOG_SPLITS][2];
-
-static const tiles_t OF_GROUPS = {{{{PARTS(96, 256, 3)}, {UNROLLED}},
-                                   {{PARTS(96, 256, 2), .split = 2}, {DIVIDED(2)}},
-                                   {{PARTS(96, 256, 2), .split = 4}, {DIVIDED(4)}}},
-                                  {{{UNROLLED}, {WIDEST}},
-                                   {{DIVIDED(2)}, {PARTS(96, 256, 2), .split = 2}},
-                                   {{DIVIDED(4)}, {PARTS(96, 256, 2), .split = 4}}},
-                                  {{{THIRDS}, {WIDEST}}}};
-
-static const tiles_t OF_SCALED_WEIGHTS = {
-    {{{SCALED(96, 256, 3)}, {LONG(128, 256, 2)}},
-     {{SCALED(96, 256, 2), .split = 2}, {SCALED(128, 128, 3), .split = 2}},
-     {{SCALED(96, 256, 2), .split = 4}, {SCALED(128, 128, 3), .split = 4}}},
-    {{{LONG(128, 256, 2)}, {LONG(256, 128, 3)}},
-     {{SCALED(128, 128, 3), .split = 2}, {SCALED(96, 256, 2), .split = 2}},
-     {{SCALED(128, 128, 3), .split = 4}, {SCALED(96, 256, 2), .split = 4}}},
-    {{{LONG(256, 128, 3)}, {LONG(256, 128, 3), .share = 2}}}};
-
-static const tiles_t OF_FP8_WEIGHTS = {
-    {{{LONG(96, 128, 5)}, {LONG(128, 128, 4)}},
-     {{LONG(96, 128, 4), .split = 2}, {LONG(128, 128, 3), .split = 2}},
-     {{LONG(96, 128, 4), .split = 4}, {LONG(128, 128, 3), .split = 4}}},
-    {{{LONG(128, 128, 4)}, {LONG(208, 128, 3)}},
-     {{LONG(128, 128, 3), .split = 2}, {LONG(96, 128, 4), .split = 2}},
-     {{LONG(128, 128, 3), .split = 4}, {LONG(96, 128, 4), .split = 4}}},
-    {{{LONG(208, 128, 3)}, {LONG(208, 128, 3), .share = 2}}}};
-
-/* "MXFP4, four warpgroups"; mixed_mxfp8.md, "Tiles by width, and one warpgroup more" */
-static const moe__mixed_schedule_t SCALED_BEHIND[] = {{BEHIND(128, 4)}, {LONG(128, 256, 2)}};
-static const moe__mixed_schedule_t FP8_BEHIND[] = {{BEHIND(128, 3)}, {LONG(128, 128, 4)}};
-
-/* "Tiles of 256 tokens" */
-static const moe__mixed_schedule_t SCALED_SHARED[] = {{LONG(256, 128, 3), .share = 2},
-                                                      {LONG(256, 128, 3)}};
-static const moe__mixed_schedule_t FP8_SHARED[] = {{LONG(208, 128, 3), .share = 2},
-                                                   {LONG(208, 128, 3)}};
-static const moe__mixed_schedule_t GROUPS_BANDS[] = {{UNROLLED, .band = 4}, {WIDEST}};
-
-/* "Sums in units" */
-static const moe__mixed_schedule_t UNITS_WIDE[] = {{UNITS}, {UNITS, .share = 2}, {THIRDS}};
-
-/* "The last tiles, divided" among all CTAs */
-static const moe__mixed_schedule_t UNITS_SPREAD[] = {{UNITS, .spread = 1}, {UNITS}};
-static const moe__mixed_schedule_t UNITS_SPREAD_BANDS[] = {{UNITS, .spread = 1, .band = 1},
-                                                           {UNITS, .spread = 1}};
-static const moe__mixed_schedule_t SCALED_SPREAD[] = {{LONG(256, 128, 3), .spread = 1},
-                                                      {LONG(256, 128, 3), .share = 2}};
-static const moe__mixed_schedule_t GROUPS_SPREAD[] = {{UNROLLED, .spread = 1, .staged = 1},
-                                                      {UNROLLED}};
-
-/* "Loops that are longer, results in lines": four CTAs divide the columns, or none do. */
-static const moe__mixed_schedule_t GROUPS_SHIFTS[] = {
-    {DIVIDED(4), .subnormal = 1}, {DIVIDED(4)}, {PARTS(96, 256, 2), .split = 4}};
-static const moe__mixed_schedule_t GROUPS_STAGED[] = {
-    {UNROLLED, .staged = 1}, {UNROLLED}, {WIDEST}};
-
-/* ---- Times ----
- *
- * The time of a tile is that of the products of its tokens and of turning its weights into numbers:
- * a quarter of that of one token's products is 1. A tile has two warpgroups, and counts twice with
- * four. A multiprocessor works its tiles off one after another, in rounds. */
-
-#define QUARTERS(tokens) ((tokens) << 2)
-
-/* Turning the weights of a tile into numbers takes as long as the products of so many tokens;
- * multiplying them by their scales takes as long again, and sums in units half as long. */
-#define TOKENS_OF_WEIGHTS 32
-#define TOKENS_OF_SCALED_WEIGHTS 64
-#define TOKENS_OF_UNITS 48
-#define TOKENS_OF_BEHIND 50
-
-/* The same of handing on the sums of the last tiles, and of reading tokens and weights for CTAs
- * that are at other columns of them; sums in units, from so many tokens on, where all CTAs have a
- * whole tile besides. */
-#define TOKENS_OF_SPREAD 80
-#define TOKENS_OF_SPREAD_UNITS 30
-#define UNITS_FROM 1024
-/* Between these numbers of tokens scaled weights gain nothing, and units up to UNITS_FROM. */
-#define SPREAD_UP_TO 512
-#define SPREAD_FROM 4096
-
-/* So many tokens are more than L2 has room for: all weights are worked off with one tile of them,
- * or four, before the next. */
+/* So many tokens are more than L2 has room for: all weights are worked off with one tile of them
+ * before the next. */
 #define MANY_TOKENS 2048
 
-/* What a product of more than 64 tokens is timed by; rows are as if they were known. */
+/* ---- Forms of tiles ----
+ *
+ * Stages have 128 columns, and results go through shared memory. Where two or four CTAs divide the
+ * columns of a tile, their sums meet where the stages were. */
+
+/* What a form asks for, beside a product of its family. */
+enum {
+  ANY = 0,
+  WITH_UNITS = 1 << 0,    /* sums in units */
+  WITHOUT_UNITS = 1 << 1, /* which take less energy where tokens are many */
+  SHORT_COLUMNS = 1 << 2, /* so few that how results are stored counts for more than a stage */
+  LONG_COLUMNS = 1 << 3,
+  TIMED_SPREAD = 1 << 4, /* types whose last tiles all CTAs have divided in measurements */
+  UNITS_SPREAD = 1 << 5  /* the same of sums in units, where ptxas has registers for it */
+};
+#define LEAST_LONG_COLUMNS 6144
+
+/* A schedule, and another one worth measuring; what 1024 columns of a tile take, ns. */
+typedef struct form_t {
+  moe__mixed_schedule_t schedules[2];
+  int of_columns;
+  unsigned asks;
+} form_t;
+
+#define TILE_OF(n, w, s, ctas, bands)                                                              \
+  MOE__TILE(n, w, 128, s), .split = (ctas), .reuse = (ctas) > 1, .staged = 1, .band = (bands)
+#define ALL_CTAS(n, w, s, bands) MOE__TILE(n, w, 128, s), .spread = 1, .staged = 1, .band = (bands)
+
+/* Scales as factors; with four warpgroups weights become numbers in the registers of those
+ * before. */
+#define SCALED(n, w, s, ctas, bands)                                                               \
+  TILE_OF(n, w, s, ctas, bands), MOE__LONG_SUMS, .behind = (w) == 4
+#define SCALED_FORM(n, w, s, ctas, bands, ns)                                                      \
+  { {{SCALED(n, w, s, ctas, bands)}, {SCALED((n) == 128 ? 96 : 128, 2, 4, 1, bands)}}, (ns), ANY }
+#define SCALED_BY_1(n, w, s, bands, ns) SCALED_FORM(n, w, s, 1, bands, ns)
+#define SCALED_BY_2(n, w, s, bands, ns)                                                            \
+  SCALED_BY_1(n, w, s, bands, ns), SCALED_FORM(n, w, s, 2, 0, ns)
+#define SCALED_BY_4(n, w, s, bands, ns)                                                            \
+  SCALED_BY_2(n, w, s, bands, ns), SCALED_FORM(n, w, s, 4, 0, ns)
+
+/* Tiles of 256 tokens have room for a third stage, or for results. */
+#define WIDEST(bands) MOE__TILE(256, 2, 128, 3), MOE__LONG_SUMS, .band = (bands)
+#define OF_SCALED_WEIGHTS(bands)                                                                   \
+  {                                                                                                \
+    SCALED_BY_4(64, 2, 6, bands, 3770), SCALED_BY_2(80, 2, 6, bands, 4130),                        \
+        SCALED_BY_4(96, 2, 6, bands, 4430), SCALED_BY_4(128, 2, 5, bands, 5350),                   \
+        SCALED_BY_4(160, 2, 4, bands, 6230), SCALED_BY_4(192, 2, 3, bands, 7510),                  \
+        SCALED_FORM(256, 2, 3, 2, 0, 10330), SCALED_FORM(256, 2, 3, 4, 0, 10330),                  \
+        SCALED_BY_2(96, 4, 5, bands, 8020), SCALED_BY_2(112, 4, 4, bands, 8740),                   \
+        SCALED_BY_2(128, 4, 4, bands, 9980),                                                       \
+        {{{SCALED(256, 2, 2, 1, bands)}, {WIDEST(bands)}}, 10330, SHORT_COLUMNS},                  \
+        {{{WIDEST(bands)}, {SCALED(256, 2, 2, 1, bands)}}, 10330, LONG_COLUMNS},                   \
+        {{{ALL_CTAS(192, 2, 3, bands), MOE__LONG_SUMS}, {WIDEST(bands)}}, 7510, ANY},              \
+        {{{ALL_CTAS(256, 2, 2, bands), MOE__LONG_SUMS}, {WIDEST(bands)}}, 10330, SHORT_COLUMNS},   \
+        {{{WIDEST(bands), .spread = 1}, {WIDEST(bands)}}, 10330, LONG_COLUMNS},                    \
+  }
+static const form_t SCALED_FORMS[] = OF_SCALED_WEIGHTS(0);
+static const form_t SCALED_FORMS_OF_MANY[] = OF_SCALED_WEIGHTS(1);
+
+/* FP8 weights take twice the room. */
+static const form_t FP8_FORMS[] = {SCALED_BY_4(64, 2, 5, 0, 4010),  SCALED_BY_2(80, 2, 5, 0, 4750),
+                                   SCALED_BY_4(96, 2, 4, 0, 5080),  SCALED_BY_4(128, 2, 4, 0, 6090),
+                                   SCALED_BY_4(160, 2, 3, 0, 7000), SCALED_BY_2(192, 2, 3, 0, 8060),
+                                   SCALED_BY_1(208, 2, 3, 0, 8730), SCALED_BY_2(96, 4, 3, 0, 9420),
+                                   SCALED_BY_2(128, 4, 3, 0, 11250)};
+/* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
+static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .share = 2},
+                                                   {SCALED(208, 2, 3, 1, 0)}};
+
+/* Sums of groups, with tokens in parts; and sums in units. `shifts`: integers of bf16, which become
+ * numbers with fewer. */
+#define GROUPS(n, s, ctas, parts, bands, shifts)                                                   \
+  TILE_OF(n, 2, s, ctas, bands), .token_parts = (parts), .unroll = 4, .subnormal = (shifts)
+#define GROUPS_FORM(n, s, ctas, parts, bands, shifts, ns, asks)                                    \
+  {                                                                                                \
+    {{GROUPS(n, s, ctas, parts, bands, shifts)},                                                   \
+     {GROUPS((n) == 128 ? 96 : 128, 4, 1, 2, bands, shifts)}},                                     \
+        (ns), (asks)                                                                               \
+  }
+#define GROUPS_BY_2(n, s, bands, shifts, ns)                                                       \
+  GROUPS_FORM(n, s, 1, 2, bands, shifts, ns, ANY), GROUPS_FORM(n, s, 2, 2, 0, shifts, ns, ANY)
+#define GROUPS_BY_4(n, s, bands, shifts, ns)                                                       \
+  GROUPS_BY_2(n, s, bands, shifts, ns), GROUPS_FORM(n, s, 4, 2, 0, shifts, ns, ANY)
+
+#define IN_UNITS MOE__LONG_SUMS, .token_parts = 2, .unroll = 4
+#define UNITS(n, s, ctas, bands) TILE_OF(n, 2, s, ctas, bands), IN_UNITS
+#define UNITS_FORM(n, s, ctas, bands, ns)                                                          \
+  { {{UNITS(n, s, ctas, bands)}, {UNITS(192, 3, 1, bands)}}, (ns), WITH_UNITS }
+#define UNITS_BY_2(n, s, bands, ns) UNITS_FORM(n, s, 1, bands, ns), UNITS_FORM(n, s, 2, 0, ns)
+#define WIDEST_UNITS(bands) MOE__TILE(256, 2, 128, 3), IN_UNITS, .band = (bands)
+
+#define OF_GROUPS(bands, shifts)                                                                   \
+  {                                                                                                \
+    GROUPS_BY_2(80, 5, bands, shifts, 4520), GROUPS_BY_4(96, 5, bands, shifts, 4990),              \
+        GROUPS_BY_2(112, 5, bands, shifts, 5560), GROUPS_BY_4(128, 4, bands, shifts, 5960),        \
+        GROUPS_FORM(192, 3, 1, 3, bands, shifts, 8290, (bands) ? WITHOUT_UNITS : ANY),             \
+        UNITS_BY_2(160, 4, bands, 7640), UNITS_BY_2(192, 3, bands, 8830),                          \
+        UNITS_FORM(256, 3, 2, 0, 11780),                                                           \
+        {{{WIDEST_UNITS(bands)}, {UNITS(192, 3, 1, bands)}}, 11780, WITH_UNITS},                   \
+        {{{WIDEST_UNITS(bands), .spread = 1}, {WIDEST_UNITS(bands)}}, 11780, UNITS_SPREAD},        \
+        {{{ALL_CTAS(128, 2, 4, bands), .token_parts = 2, .unroll = 4, .subnormal = (shifts)},      \
+          {GROUPS(128, 4, 1, 2, bands, shifts)}},                                                  \
+         5960,                                                                                     \
+         TIMED_SPREAD},                                                                            \
+  }
+static const form_t GROUP_FORMS[] = OF_GROUPS(0, 0);
+static const form_t GROUP_FORMS_OF_MANY[] = OF_GROUPS(1, 0);
+static const form_t SHIFTED_GROUP_FORMS[] = OF_GROUPS(0, 1);
+static const form_t SHIFTED_GROUP_FORMS_OF_MANY[] = OF_GROUPS(1, 1);
+
+/* ---- Times, ns ---- */
+
+#define OF_COLUMNS 1024 /* that `of_columns` is the time of */
+#define OF_LAUNCH 4150
+
+/* Of the begin and the end of a tile: scales as factors, of FP8 weights, sums of groups; and with
+ * f16 more. */
+#define OF_SCALED_TILE 2230
+#define OF_FP8_TILE 3520
+#define OF_GROUPS_TILE 2340
+#define OF_F16_TILE 2170
+
+/* For each token of a tile of 128 rows: until the sums of two and of four CTAs have met, and those
+ * of the last tiles that all divide. */
+#define OF_TWO 14
+#define OF_FOUR 22
+#define OF_ALL 31
+
+/* quantize_f16, a launch before: also 1 ps for each element of the tokens. */
+#define OF_QUANTIZER 310
+#define ELEMENTS_OF_NS 1000
+
+/* Columns in groups of 32 take so much of the time of those in longer ones, where sums of groups
+ * are multiplied. */
+#define TENTHS_OF_32 12
+
+/* What a product of more than 64 tokens is timed by; rows and columns are as if they were known. */
 typedef struct sizes_t {
-  int64_t rows, tokens;
+  int64_t rows, columns, tokens;
 } sizes_t;
+
+static sizes_t sizes_of(const moe__mixed_product_t *p) {
+  return (sizes_t){p->rows < 0 ? USUAL_ROWS : p->rows, p->columns < 0 ? USUAL_COLUMNS : p->columns,
+                   p->tokens};
+}
 
 static int64_t tiles_of(sizes_t sizes, const moe__mixed_schedule_t *s) {
   return moe__mixed_tiles_of_rows(sizes.rows, s->warpgroups) *
          moe__mixed_quotient_up(sizes.tokens, s->tile_n);
 }
 
-static int64_t rounds_of(int64_t tiles) {
-  return moe__mixed_quotient_up(tiles, MOE__MULTIPROCESSORS);
-}
+/* A family of forms: what its products are, as forms ask for it; what a tile takes, and tenths of
+ * what columns take. */
+typedef struct family_t {
+  const form_t *forms;
+  size_t count;
+  unsigned is;
+  int64_t of_tile, tenths;
+} family_t;
 
-/* Of tiles that no CTAs divide. */
-static int64_t time_of(sizes_t sizes, const moe__mixed_schedule_t *s, int64_t of_weights) {
-  return QUARTERS(rounds_of(tiles_of(sizes, s)) * (s->warpgroups / 2) * (s->tile_n + of_weights));
-}
+#define FORMS(array) (array), sizeof(array) / sizeof(array)[0]
 
-/* Of those whose last ones are divided among all CTAs. */
-static int64_t spread_time(sizes_t sizes, const moe__mixed_schedule_t *s, int64_t of_weights,
-                           int64_t of_spread) {
-  int64_t tiles = tiles_of(sizes, s);
-  return QUARTERS(tiles * (s->tile_n + of_weights) / MOE__MULTIPROCESSORS + of_spread);
-}
-
-static bool spreads_units(sizes_t sizes, int64_t best) {
-  bool many = sizes.tokens >= UNITS_FROM;
-  if (many ? tiles_of(sizes, UNITS_SPREAD) <= MOE__MULTIPROCESSORS : sizes.tokens > SPREAD_UP_TO)
-    return false;
-  return spread_time(sizes, UNITS_SPREAD, TOKENS_OF_UNITS,
-                     many ? TOKENS_OF_SPREAD_UNITS : TOKENS_OF_SPREAD) < best;
-}
-
-/* The tiles that take the least time, of which CTAs divide the columns only where there are
- * multiprocessors for all: adding their sums takes time. */
-typedef struct best_t {
-  int tile, log_split;
-  int64_t time, rounds;
-} best_t;
-
-static best_t best_of(const tiles_t tiles, sizes_t sizes, int64_t of_weights) {
-  best_t best = {.tile = 1, .time = INT64_MAX};
-  for (int t = TILES - 1; t >= 0; t--)
-    for (int l = 0; l < LOG_SPLITS && tiles[t][l][0].tile_n; l++) {
-      int64_t n = tiles[t][l][0].tile_n, ctas = tiles_of(sizes, tiles[t][l]) << l;
-      if (l > 0 && ctas > MOE__MULTIPROCESSORS)
-        continue;
-      int64_t rounds = rounds_of(ctas), time = QUARTERS(rounds * (n + of_weights)) >> l;
-      if (time < best.time)
-        best = (best_t){.tile = t, .log_split = l, .time = time, .rounds = rounds};
-    }
-  return best;
+static int64_t time_of(sizes_t sizes, const form_t *form, const family_t *family) {
+  const moe__mixed_schedule_t *s = form->schedules;
+  int64_t ctas = s->split ? s->split : 1, tiles = tiles_of(sizes, s);
+  int64_t of_columns = form->of_columns * family->tenths / 10;
+  int64_t each = sizes.columns * of_columns / (OF_COLUMNS * ctas) + family->of_tile;
+  int64_t tokens = (int64_t)s->tile_n * s->warpgroups / 2;
+  if (s->spread)
+    return OF_LAUNCH + tiles * each / MOE__MULTIPROCESSORS + OF_ALL * tokens;
+  int64_t rounds = moe__mixed_quotient_up(tiles, moe__mixed_clusters_at_once((int)ctas));
+  return OF_LAUNCH + rounds * each + (ctas == 4 ? OF_FOUR : ctas == 2 ? OF_TWO : 0) * tokens;
 }
 
 /* ---- The choice ---- */
 
+/* Whether CTAs may divide a tile: its columns, where each has two stages and all tiles are worked
+ * off in one round; the last tiles, where there are several rounds, or tiles for half to three
+ * quarters of the multiprocessors. */
+static bool may_divide(sizes_t sizes, const moe__mixed_schedule_t *s) {
+  int64_t tiles = tiles_of(sizes, s);
+  if (s->spread)
+    return tiles > MOE__MULTIPROCESSORS ||
+           (2 * tiles >= MOE__MULTIPROCESSORS && 4 * tiles < 3 * MOE__MULTIPROCESSORS);
+  return s->split <= 1 || (tiles <= moe__mixed_clusters_at_once(s->split) &&
+                           sizes.columns >= (int64_t)2 * s->split * s->depth);
+}
+
+/* The form that takes the least time. */
+static const form_t *best_of(const family_t *family, sizes_t sizes) {
+  const form_t *best = NULL;
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < family->count; i++) {
+    const form_t *form = &family->forms[i];
+    if ((form->asks & family->is) != form->asks || !may_divide(sizes, form->schedules))
+      continue;
+    int64_t time = time_of(sizes, form, family);
+    if (time < least) {
+      best = form;
+      least = time;
+    }
+  }
+  return best;
+}
+
 /* Whether ptxas has registers for sums in units whose last tiles are divided: of groups of 128 only
  * with zero points, or columns that are not known. */
 static bool may_spread_units(const moe__mixed_product_t *p) {
-  return p->group != 128 || p->has_zeros || p->columns < 0;
+  return p->wants_units && (p->group != 128 || p->has_zeros || p->columns < 0);
+}
+
+static family_t scaled_family(sizes_t sizes) {
+  unsigned is = sizes.columns < LEAST_LONG_COLUMNS ? SHORT_COLUMNS : LONG_COLUMNS;
+  return sizes.tokens < MANY_TOKENS
+             ? (family_t){FORMS(SCALED_FORMS), is, OF_SCALED_TILE, 10}
+             : (family_t){FORMS(SCALED_FORMS_OF_MANY), is, OF_SCALED_TILE, 10};
+}
+
+/* Sums of groups whose last tiles all CTAs divide: more tokens took longer than the model says. */
+#define SPREAD_UP_TO 128
+
+static family_t group_family(const moe__mixed_product_t *p) {
+  unsigned is = (p->wants_units ? WITH_UNITS : WITHOUT_UNITS) |
+                (may_spread_units(p) ? UNITS_SPREAD : 0) |
+                (p->is_usual_64 && p->tokens <= SPREAD_UP_TO ? TIMED_SPREAD : 0);
+  int64_t tenths = p->group == 32 ? TENTHS_OF_32 : 10;
+  bool shifts = p->is_bf16_integer;
+  if (p->tokens < MANY_TOKENS)
+    return shifts ? (family_t){FORMS(SHIFTED_GROUP_FORMS), is, OF_GROUPS_TILE, tenths}
+                  : (family_t){FORMS(GROUP_FORMS), is, OF_GROUPS_TILE, tenths};
+  return shifts ? (family_t){FORMS(SHIFTED_GROUP_FORMS_OF_MANY), is, OF_GROUPS_TILE, tenths}
+                : (family_t){FORMS(GROUP_FORMS_OF_MANY), is, OF_GROUPS_TILE, tenths};
 }
 
 moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *p) {
-  bool is_fp8 = p->is_fp8, scaled = p->wants_scaled_weights;
-  sizes_t sizes = {.rows = p->rows < 0 ? USUAL_ROWS : p->rows, .tokens = p->tokens};
-  const tiles_t *tiles = is_fp8 ? &OF_FP8_WEIGHTS : scaled ? &OF_SCALED_WEIGHTS : &OF_GROUPS;
-  best_t best = best_of(*tiles, sizes, scaled ? TOKENS_OF_SCALED_WEIGHTS : TOKENS_OF_WEIGHTS);
-  if (scaled && time_of(sizes, SCALED_BEHIND, TOKENS_OF_BEHIND) < best.time)
-    return is_fp8 ? MOE__CANDIDATES(FP8_BEHIND) : MOE__CANDIDATES(SCALED_BEHIND);
+  sizes_t sizes = sizes_of(p);
+  family_t family = p->is_fp8                 ? (family_t){FORMS(FP8_FORMS), ANY, OF_FP8_TILE, 10}
+                    : p->wants_scaled_weights ? scaled_family(sizes)
+                                              : group_family(p);
+  const form_t *form = best_of(&family, sizes);
+  const moe__mixed_schedule_t *s = form->schedules;
+  if (p->is_fp8 && s->tile_n == FP8_SHARED->tile_n && tiles_of(sizes, s) > MOE__MULTIPROCESSORS &&
+      moe__mixed_tiles_of_rows(sizes.rows, s->warpgroups) % 2 == 0)
+    return MOE__CANDIDATES(FP8_SHARED);
+  return MOE__CANDIDATES(form->schedules);
+}
 
-  int64_t of_units = time_of(sizes, UNITS_WIDE, TOKENS_OF_UNITS);
-  if (p->wants_units && may_spread_units(p) &&
-      spreads_units(sizes, of_units < best.time ? of_units : best.time))
-    return p->tokens >= MANY_TOKENS ? MOE__CANDIDATES(UNITS_SPREAD_BANDS)
-                                    : MOE__CANDIDATES(UNITS_SPREAD);
-  if (p->wants_units && of_units <= best.time)
-    return MOE__CANDIDATES(UNITS_WIDE);
-  bool may_spread = p->tokens <= SPREAD_UP_TO || p->tokens >= SPREAD_FROM;
-  if (scaled && !is_fp8 && may_spread &&
-      spread_time(sizes, SCALED_SPREAD, TOKENS_OF_SCALED_WEIGHTS, TOKENS_OF_SPREAD) < best.time)
-    return MOE__CANDIDATES(SCALED_SPREAD);
-
-  int64_t row_tiles = moe__mixed_tiles_of_rows(sizes.rows, 2);
-  if (p->is_usual_64 && p->tokens <= GROUPS_SPREAD->tile_n && row_tiles > MOE__MULTIPROCESSORS &&
-      moe__mixed_leaves_some_idle(row_tiles))
-    return MOE__CANDIDATES(GROUPS_SPREAD);
-  /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
-  if (scaled && best.tile == TILES - 1 && best.rounds > 1 && row_tiles % 2 == 0)
-    return is_fp8 ? MOE__CANDIDATES(FP8_SHARED) : MOE__CANDIDATES(SCALED_SHARED);
-  if (!scaled && best.tile == 1 && best.log_split == 0 && p->tokens >= MANY_TOKENS)
-    return MOE__CANDIDATES(GROUPS_BANDS);
-  if (p->is_usual_64 && best.tile == 1 && best.log_split != 1)
-    return best.log_split ? MOE__CANDIDATES(GROUPS_SHIFTS) : MOE__CANDIDATES(GROUPS_STAGED);
-  return MOE__CANDIDATES((*tiles)[best.tile][best.log_split]);
+bool moe__mixed_wide_in_f16(const moe__mixed_product_t *p) {
+  sizes_t sizes = sizes_of(p);
+  family_t groups = group_family(p), scaled = scaled_family(sizes);
+  scaled.of_tile += OF_F16_TILE;
+  int64_t quantizer = OF_QUANTIZER + sizes.tokens * sizes.columns / ELEMENTS_OF_NS;
+  return time_of(sizes, best_of(&scaled, sizes), &scaled) + quantizer <
+         time_of(sizes, best_of(&groups, sizes), &groups);
 }

@@ -68,7 +68,7 @@ func.func @integers(%w: tensor<256x8x512xui8>, %scales: tensor<4096x8xbf16, #sca
 // CHECK: llvm.return
 func.func @direct(%w: tensor<64x16x512xui8>, %scales: tensor<1024x16xbf16, #scales>, %x: tensor<8x1024xbf16>) -> tensor<8x1024xbf16> {
   %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 64 : i64, layout = "16x64",
-      schedule = {tile_n = 8, panels = 4, slices = 4, direct = 1, depth = 1024, stages = 6}}
+      schedule = {tile_n = 8, panels = 4, slices = 4, split = 2, direct = 1, depth = 1024, stages = 6}}
       : (tensor<64x16x512xui8>, tensor<1024x16xbf16, #scales>, tensor<8x1024xbf16>) -> tensor<8x1024xbf16>
   return %out : tensor<8x1024xbf16>
 }
