@@ -17,11 +17,14 @@ GROUP_SIZES = (32, 64, 128)  # weights along K that share a scale; of MX blocks 
 GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
 GREATEST_SCALES = {"f8E4M3FN": 37, "f4E2M1FN": 31}  # powers of two; E8M0 scales beyond them may count as NaN (docs/numerics.md)
 
-FEW_ROWS, SOME_ROWS, MANY_ROWS = 3584, 8192, 28672  # of weights
-# (tokens, rows) that the products of a layer are compiled for. All have so many columns.
+# (tokens, rows) that the products of a layer are compiled for: of few tokens by how many panels a CTA has, then by how many CTAs divide a tile's columns,
+# and of more by tiles of most forms that the compiler knows. All have so many columns.
 LAYER_SIZES = (
-    *((tokens, rows) for tokens in (8, 16, 32, 64, 128) for rows in (FEW_ROWS, SOME_ROWS, MANY_ROWS)),
-    (256, SOME_ROWS), (256, MANY_ROWS), (1024, SOME_ROWS), (4096, MANY_ROWS),
+    *((tokens, rows) for tokens in (8, 16) for rows in (1024, 3584, 5120, 8192, 12288, 18432, 28672)),
+    *((tokens, rows) for tokens in (32, 64) for rows in (1536, 3584, 8192, 14336, 28672)),
+    *((96, rows) for rows in (3584, 8192, 14336, 28672)),
+    *((128, rows) for rows in (3584, 8192, 28672)),
+    (80, 16896), (192, 3584), (192, 8192), (256, 8448), (256, 28672), (320, 8448), (384, 8192), (1024, 8192), (2048, 3584), (4096, 28672),
 )  # fmt: skip
 LAYER_COLUMNS = 8192
 EXPERT_SIZES = (256, 4096, 2048)  # E, N, K that products of experts are compiled for, or as many experts as there may be
@@ -56,7 +59,7 @@ _MXFP4_BY_ROUNDS = ((0.5, HALF_A_ROUND), (0.75, MOST_OF_A_ROUND), (1, ONE_ROUND)
 _MXFP4_OF_F16_BY_ROUNDS = ((0.75, HALF_A_ROUND), (1, ONE_ROUND), (4, FEW_ROUNDS), (math.inf, MANY_ROUNDS))
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
-ROOM = {1: 132, 2: 66, 4: 30}
+ROOM = {1: 132, 2: 66, 4: 30, 8: 15}
 _US_OF_F16, _ELEMENTS_PER_US = 3, 7e5  # until tokens are f16
 
 Tile = Mapping[str, Any]  # what index.json says of a product, as python/make_bundles.py describes it
