@@ -85,13 +85,13 @@ enum {
     }                                                                                              \
   }
 
-/* "Clusters that run at once": a cluster is of multiprocessors that belong together, of which an
- * H100 or H200 has eight groups of different sizes. */
+/* mixed_sizes.md, "Clusters that run at once": a cluster is of multiprocessors that belong
+ * together, of which an H100 or H200 has eight groups of different sizes. */
 int64_t moe__mixed_clusters_at_once(int ctas) {
   return ctas == 1   ? MOE__MULTIPROCESSORS
          : ctas == 2 ? MOE__MULTIPROCESSORS / 2
          : ctas == 4 ? 30
-                     : 14;
+                     : 15;
 }
 
 int64_t moe__mixed_quotient_up(int64_t x, int64_t y) {
@@ -169,7 +169,7 @@ enum {
 #define SCALED_48(ctas) LONG_SPLIT(48, 128, 6, ctas)
 #define SCALED_64(ctas) LONG_SPLIT(64, 128, 6, ctas)
 
-/* By how many CTAs columns are divided: mixed_few_tokens.md, "Clusters that run at once". */
+/* By how many CTAs columns are divided: mixed_sizes.md, "Clusters that run at once". */
 static const row_t DENSE[] = {
     /* mixed_few_tokens.md, "Up to 16 tokens, in panels", is before these: CandidatesPanels.c */
     /* mixed_steps.md, "Schedules of warpgroups, timed earlier" */
@@ -259,7 +259,12 @@ enum {
   FEW_ROUNDS = 1 << 10,     /* up to 4 */
   TWO_ROUNDS = 1 << 11,     /* more than 1.5, up to 2 */
   MANY_ROUNDS = 1 << 12,    /* more than 16, or not known */
-  ROW_POWERS = 1 << 13      /* integers that want scaled weights */
+  ROW_POWERS = 1 << 13,     /* integers that want scaled weights */
+  BY_TWO = 1 << 14,         /* two warpgroups take least time, or three: so few are the tiles */
+  BY_THREE = 1 << 15,
+  SPLIT_2 = 1 << 16, /* two or four CTAs may divide the columns of tiles of 128 rows */
+  SPLIT_4 = 1 << 17,
+  WIDE_BY_TWO = 1 << 18 /* of tiles of 160 tokens two warpgroups take less time than three */
 };
 
 #define FEW_EACH 6 /* tokens of each expert, on average */
@@ -297,6 +302,36 @@ enum {
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
+/* Where experts are few: tiles of fewer rows, or whose columns CTAs divide, of as many tokens as
+ * most groups have (mixed_sizes.md, "Few experts"). */
+#define WIDTHS_OF(n, w, s, k)                                                                      \
+  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .staged = 1, .widths = (k) }
+#define MEETING(n, s, ctas) MOE__TILE(n, 2, 128, s), .split = (ctas), .reuse = 1, .staged = 1
+#define LONG_MEETING(n, s, ctas)                                                                   \
+  { MEETING(n, s, ctas), MOE__LONG_SUMS }
+/* clang-format off */
+#define FEW_LONG_ROWS(asks)                                                                        \
+  {20, (asks) | SPLIT_4, {LONG_MEETING(32, 6, 4), LONG_MEETING(32, 6, 2)}},                        \
+  {44, (asks) | SPLIT_4, {LONG_MEETING(64, 6, 4), LONG_MEETING(64, 6, 2)}},                        \
+  {76, (asks) | SPLIT_4, {LONG_MEETING(96, 5, 4), LONG_MEETING(96, 5, 2)}},                        \
+  {104, (asks) | SPLIT_4, {LONG_MEETING(128, 4, 4), LONG_MEETING(128, 4, 2)}},                     \
+  {20, (asks) | SPLIT_2, {LONG_MEETING(32, 6, 2), WIDTHS_OF(32, 2, 7, 4)}},                        \
+  {34, (asks) | SPLIT_2, {LONG_MEETING(48, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
+  {48, (asks) | SPLIT_2, {LONG_MEETING(64, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
+  {76, (asks) | SPLIT_2, {LONG_MEETING(96, 5, 2), WIDTHS_OF(96, 2, 5, 6)}},                        \
+  {100, (asks) | SPLIT_2, {LONG_MEETING(128, 4, 2), WIDTHS_OF(112, 2, 5, 7)}},                     \
+  {22, (asks) | BY_TWO, {WIDTHS_OF(32, 2, 7, 4), WIDTHS_OF(64, 2, 6, 4)}},                         \
+  {40, (asks) | BY_TWO, {WIDTHS_OF(64, 2, 6, 4), WIDTHS_OF(96, 2, 5, 6)}},                         \
+  {76, (asks) | BY_TWO, {WIDTHS_OF(96, 2, 5, 6), WIDTHS_OF(112, 2, 5, 7)}},                        \
+  {100, (asks) | BY_TWO, {WIDTHS_OF(112, 2, 5, 7), WIDTHS_OF(96, 2, 5, 6)}},                       \
+  {150, (asks) | BY_TWO, {WIDTHS_OF(160, 2, 4, 5), WIDTHS_OF(112, 2, 5, 7)}},                      \
+  {22, (asks) | BY_THREE, {WIDTHS_OF(32, 3, 6, 4), WIDTHS_OF(64, 3, 5, 4)}},                       \
+  {40, (asks) | BY_THREE, {WIDTHS_OF(64, 3, 5, 4), WIDTHS_OF(96, 3, 4, 6)}},                       \
+  {76, (asks) | BY_THREE, {WIDTHS_OF(96, 3, 4, 6), WIDTHS_OF(112, 3, 4, 7)}},                      \
+  {100, (asks) | BY_THREE, {WIDTHS_OF(112, 3, 4, 7), WIDTHS_OF(96, 3, 4, 6)}},                     \
+  {150, (asks) | BY_THREE, {WIDTHS_OF(160, 3, 3, 5), WIDTHS_OF(112, 3, 4, 7)}}
+/* clang-format on */
+
 static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, small tiles" */
     INTEGER_ROWS(INTEGERS, .subnormal = 1),
@@ -323,12 +358,15 @@ static const row_t EXPERTS[] = {
     {FEW_EACH, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {FEW_EACH, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
+    FEW_LONG_ROWS(SCALED_E2M1),
+    FEW_LONG_ROWS(ROW_POWERS),
     /* mixed_experts.md, "Few tokens, small tiles" */
     {12, SCALED_E2M1, {LONG(16, 4, 256, 4), LONG(32, 4, 256, 4)}},
     /* mixed_experts.md, "Tiles by width" */
     {22, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG_WIDTHS(64, 4, 5, 4)}},
     {36, SCALED_E2M1, {LONG_WIDTHS(64, 4, 5, 4), LONG_WIDTHS(112, 4, 4, 7)}},
     {104, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
+    {150, SCALED_E2M1 | WIDE_BY_TWO, {WIDTHS_OF(160, 2, 4, 5), LONG_WIDTHS(160, 3, 3, 5)}},
     {150, SCALED_E2M1, {LONG_WIDTHS(160, 3, 3, 5), BY_THREE_WARPGROUPS}},
     {ALL, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 1), BY_THREE_WARPGROUPS}},
     /* mixed_experts.md, "Schedules by tokens" */
@@ -352,7 +390,9 @@ static const row_t EXPERTS[] = {
  * are multiplied by their scales, with tokens and results of one type. */
 enum {
   LONG_GROUPS = 1 << 0, /* of more than 32 columns, which take fewer registers */
-  LONG_STAGES = 1 << 1  /* those without zero points have registers for them */
+  LONG_STAGES = 1 << 1, /* those without zero points have registers for them */
+  FEW_TILES = 1 << 2,   /* two warpgroups take least time */
+  HALF_TILES = 1 << 3   /* two CTAs may divide the columns */
 };
 #define WIDTHS(n, s, k) MOE__TILE(n, 3, 128, s), .widths = (k)
 #define PARTS_OF(n) MOE__TILE(n, 2, 256, 2), .token_parts = 2
@@ -361,6 +401,15 @@ enum {
  * "Integers with fewer shifts"; the others: "Tiles by width". */
 /* clang-format off */
 #define GROUP_SUM_ROWS(...)                                                                        \
+  {20, HALF_TILES, {{MEETING(32, 6, 2), __VA_ARGS__}, TILE(32, 2, 128, 8)}},                       \
+  {34, HALF_TILES, {{MEETING(48, 6, 2), __VA_ARGS__}, TILE(48, 2, 128, 7)}},                       \
+  {48, HALF_TILES, {{MEETING(64, 5, 2), __VA_ARGS__}, TILE(64, 2, 128, 6)}},                       \
+  {76, HALF_TILES,                                                                                 \
+   {{MEETING(96, 5, 2), .token_parts = 2, .unroll = 4, __VA_ARGS__}, TILE(64, 2, 128, 6)}},        \
+  {14, FEW_TILES, {{MOE__TILE(16, 2, 256, 6), __VA_ARGS__}, TILE(16, 2, 128, 9)}},                 \
+  {26, FEW_TILES, {{MOE__TILE(32, 2, 128, 8), __VA_ARGS__}, TILE(32, 2, 128, 7)}},                 \
+  {40, FEW_TILES,                                                                                  \
+   {{MOE__TILE(64, 2, 128, 6), .widths = 4, .staged = 1, __VA_ARGS__}, TILE(64, 2, 128, 6)}},      \
   {14, ANY, {{MOE__TILE(16, 4, 256, 4), __VA_ARGS__}, TILE(16, 4, 128, 9)}},                       \
   {28, LONG_STAGES, {{MOE__TILE(32, 4, 256, 3), __VA_ARGS__}, TILE(32, 4, 128, 7)}},               \
   {26, ANY, {{MOE__TILE(32, 4, 128, 7), __VA_ARGS__}, {WIDTHS(48, 7, 3), __VA_ARGS__}}},           \
@@ -387,17 +436,75 @@ static unsigned of_rounds(const moe__mixed_product_t *p) {
          bit_if(rounds <= 4, FEW_ROUNDS) | bit_if(rounds > 16, MANY_ROUNDS);
 }
 
+/* What a round of tiles by two, three and four warpgroups takes (mixed_sizes.md, "Few experts"). */
+static const int OF_ROUND[] = {10, 13, 17};
+#define OF_WIDE_ROUND 15 /* of 160 tokens by three */
+
+/* How many tiles a group of tokens has on average, where groups differ as if their sizes were
+ * normal: by the root of the mean, as those of tokens that are drawn, and by SKEW of it, as experts
+ * are not alike. Tiles have room for so many tokens. */
+#define SKEW 0.15
+static double tiles_of_group(const moe__mixed_product_t *p) {
+  static const struct {
+    int tokens, room;
+  } SCALED[] = {{22, 32}, {40, 64}, {76, 96}, {104, 112}, {INT32_MAX, 160}},
+    GROUPS[] = {{14, 16}, {26, 32}, {INT32_MAX, 64}};
+  double mean = (double)p->tokens, deviation = sqrt(mean + SKEW * SKEW * mean * mean);
+  bool scaled = p->wants_scaled_weights;
+  int i = 0;
+  while (p->tokens > (scaled ? SCALED : GROUPS)[i].tokens)
+    i++;
+  int room = (scaled ? SCALED : GROUPS)[i].room;
+  return 1 + 0.5 * erfc((room + 0.5 - mean) / (deviation * sqrt(2)));
+}
+
+/* Tiles of experts that have tokens, of the rows of so many warpgroups, and rounds of them. */
+static double expert_tiles(const moe__mixed_product_t *p, int warpgroups) {
+  return p->touched * tiles_of_group(p) * (double)moe__mixed_tiles_of_rows(p->rows, warpgroups);
+}
+
+static double rounds_by(const moe__mixed_product_t *p, int warpgroups) {
+  return ceil(expert_tiles(p, warpgroups) / MOE__MULTIPROCESSORS);
+}
+
+#define FEW_EXPERT_ROUNDS 3 /* of tiles by two warpgroups */
+
+/* How few the tiles are: by how many warpgroups they take least time, and how many CTAs may divide
+ * them. */
+static unsigned of_few_experts(const moe__mixed_product_t *p) {
+  if (p->rows < 0 || p->tokens <= 0 || rounds_by(p, 2) > FEW_EXPERT_ROUNDS)
+    return 0;
+  double by_two = OF_ROUND[0] * rounds_by(p, 2), by_three = OF_ROUND[1] * rounds_by(p, 3);
+  double least = OF_ROUND[2] * rounds_by(p, 4);
+  unsigned bits = 0;
+  if (by_three < least) {
+    least = by_three;
+    bits = BY_THREE;
+  }
+  if (by_two < least)
+    bits = BY_TWO;
+  bits |= bit_if(by_two < OF_WIDE_ROUND * rounds_by(p, 3), WIDE_BY_TWO);
+  for (int ctas = 2; ctas <= 4; ctas *= 2)
+    if (expert_tiles(p, 2) <= (double)moe__mixed_clusters_at_once(ctas) &&
+        (p->columns < 0 || p->columns >= (int64_t)ctas * COLUMNS_OF_CTA))
+      bits |= ctas == 2 ? SPLIT_2 : SPLIT_4;
+  return bits;
+}
+
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
   if (p->tokens > FEW_EACH && p->has_same_types && !p->wants_scaled_weights)
     return candidates_of(p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
                          bit_if(p->group != 32, LONG_GROUPS) |
-                             bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES));
+                             bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES) |
+                             bit_if(of_few_experts(p) & BY_TWO, FEW_TILES) |
+                             bit_if(of_few_experts(p) & SPLIT_2, HALF_TILES));
   return candidates_of(
       EXPERTS, p->tokens,
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
-          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7));
+          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
+          of_few_experts(p));
 }
 
 /* ---- FP8 weights ----
@@ -448,6 +555,15 @@ static const row_t FP8_DENSE[] = {
 
 /* With experts; the same page. */
 static const row_t FP8_EXPERTS[] = {
+    /* mixed_sizes.md, "Few experts" */
+    {20, SIZED | SPLIT_2, {LONG_MEETING(32, 5, 2), WIDTHS_OF(64, 2, 5, 4)}},
+    {34, SIZED | SPLIT_2, {LONG_MEETING(48, 5, 2), WIDTHS_OF(64, 2, 5, 4)}},
+    {48, SIZED | SPLIT_2, {LONG_MEETING(64, 4, 2), WIDTHS_OF(64, 2, 5, 4)}},
+    {76, SIZED | SPLIT_2, {LONG_MEETING(96, 4, 2), WIDTHS_OF(128, 2, 3, 4)}},
+    {40, SIZED | BY_TWO, {WIDTHS_OF(64, 2, 5, 4), WIDTHS_OF(128, 2, 3, 4)}},
+    {110, SIZED | BY_TWO, {WIDTHS_OF(128, 2, 3, 4), WIDTHS_OF(64, 2, 5, 4)}},
+    {40, SIZED | BY_THREE, {WIDTHS_OF(64, 3, 4, 4), WIDTHS_OF(128, 3, 3, 4)}},
+    {110, SIZED | BY_THREE, {WIDTHS_OF(128, 3, 3, 4), WIDTHS_OF(64, 3, 4, 4)}},
     {4, BY_ROWS, {LONG(8, 4, 128, 5), LONG(16, 4, 128, 4)}},
     {4, ANY, {LONG(8, 4, 128, 6), LONG(16, 4, 128, 5)}},
     {10, BY_ROWS, {LONG(16, 4, 128, 4), LONG(32, 4, 128, 4)}},
@@ -491,7 +607,7 @@ static moe__candidates_t fp8_candidates(const moe__mixed_product_t *p) {
           bit_if(p->tokens >= 0 && (!p->has_scales_of_rows || p->experts <= MOST_FEW_GROUPS),
                  SIZED) |
           bit_if(row_tiles % 2 && row_tiles < 16, ODD) | bit_if(p->has_row_powers, IN_F16) |
-          bit_if(p->columns >= 0 && p->columns <= FEW_COLUMNS, SHORT));
+          bit_if(p->columns >= 0 && p->columns <= FEW_COLUMNS, SHORT) | of_few_experts(p));
 }
 
 /* ---- The product ---- */

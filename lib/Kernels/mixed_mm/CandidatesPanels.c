@@ -67,9 +67,9 @@ static const moe__mixed_schedule_t
 /* ---- Panels for each multiprocessor ----
  *
  * Where as many panels make one tile for each multiprocessor no CTAs divide the columns ("Two
- * panels", "Any number of panels"). It was timed with bf16: integers in groups of 64 and 32, zero
- * points in groups of 64, and MXFP4. By the number of panels, up to 8 tokens and 16; four and 14
- * have tables of their own. */
+ * panels"; mixed_sizes.md, "Any number of panels"). It was timed with bf16: integers in groups of
+ * 64 and 32, zero points in groups of 64, and MXFP4. By the number of panels, up to 8 tokens and
+ * 16; four and 14 have tables of their own. */
 #define TIMED(n, p, s, d, stage_count, ...)                                                        \
   {                                                                                                \
     {.tile_n = (n),                                                                                \
