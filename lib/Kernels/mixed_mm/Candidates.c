@@ -313,22 +313,22 @@ enum {
 #define FEW_LONG_ROWS(asks)                                                                        \
   {20, (asks) | SPLIT_4, {LONG_MEETING(32, 6, 4), LONG_MEETING(32, 6, 2)}},                        \
   {44, (asks) | SPLIT_4, {LONG_MEETING(64, 6, 4), LONG_MEETING(64, 6, 2)}},                        \
-  {76, (asks) | SPLIT_4, {LONG_MEETING(96, 5, 4), LONG_MEETING(96, 5, 2)}},                        \
-  {104, (asks) | SPLIT_4, {LONG_MEETING(128, 4, 4), LONG_MEETING(128, 4, 2)}},                     \
+  {70, (asks) | SPLIT_4, {LONG_MEETING(96, 5, 4), LONG_MEETING(96, 5, 2)}},                        \
+  {100, (asks) | SPLIT_4, {LONG_MEETING(128, 4, 4), LONG_MEETING(128, 4, 2)}},                     \
   {20, (asks) | SPLIT_2, {LONG_MEETING(32, 6, 2), WIDTHS_OF(32, 2, 7, 4)}},                        \
   {34, (asks) | SPLIT_2, {LONG_MEETING(48, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
-  {48, (asks) | SPLIT_2, {LONG_MEETING(64, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
-  {76, (asks) | SPLIT_2, {LONG_MEETING(96, 5, 2), WIDTHS_OF(96, 2, 5, 6)}},                        \
+  {46, (asks) | SPLIT_2, {LONG_MEETING(64, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
+  {70, (asks) | SPLIT_2, {LONG_MEETING(96, 5, 2), WIDTHS_OF(96, 2, 5, 6)}},                        \
   {100, (asks) | SPLIT_2, {LONG_MEETING(128, 4, 2), WIDTHS_OF(112, 2, 5, 7)}},                     \
   {22, (asks) | BY_TWO, {WIDTHS_OF(32, 2, 7, 4), WIDTHS_OF(64, 2, 6, 4)}},                         \
   {40, (asks) | BY_TWO, {WIDTHS_OF(64, 2, 6, 4), WIDTHS_OF(96, 2, 5, 6)}},                         \
-  {76, (asks) | BY_TWO, {WIDTHS_OF(96, 2, 5, 6), WIDTHS_OF(112, 2, 5, 7)}},                        \
-  {100, (asks) | BY_TWO, {WIDTHS_OF(112, 2, 5, 7), WIDTHS_OF(96, 2, 5, 6)}},                       \
+  {66, (asks) | BY_TWO, {WIDTHS_OF(96, 2, 5, 6), WIDTHS_OF(112, 2, 5, 7)}},                        \
+  {82, (asks) | BY_TWO, {WIDTHS_OF(112, 2, 5, 7), WIDTHS_OF(96, 2, 5, 6)}},                       \
   {150, (asks) | BY_TWO, {WIDTHS_OF(160, 2, 4, 5), WIDTHS_OF(112, 2, 5, 7)}},                      \
   {22, (asks) | BY_THREE, {WIDTHS_OF(32, 3, 6, 4), WIDTHS_OF(64, 3, 5, 4)}},                       \
   {40, (asks) | BY_THREE, {WIDTHS_OF(64, 3, 5, 4), WIDTHS_OF(96, 3, 4, 6)}},                       \
-  {76, (asks) | BY_THREE, {WIDTHS_OF(96, 3, 4, 6), WIDTHS_OF(112, 3, 4, 7)}},                      \
-  {100, (asks) | BY_THREE, {WIDTHS_OF(112, 3, 4, 7), WIDTHS_OF(96, 3, 4, 6)}},                     \
+  {66, (asks) | BY_THREE, {WIDTHS_OF(96, 3, 4, 6), WIDTHS_OF(112, 3, 4, 7)}},                      \
+  {82, (asks) | BY_THREE, {WIDTHS_OF(112, 3, 4, 7), WIDTHS_OF(96, 3, 4, 6)}},                     \
   {150, (asks) | BY_THREE, {WIDTHS_OF(160, 3, 3, 5), WIDTHS_OF(112, 3, 4, 7)}}
 /* clang-format on */
 
@@ -403,11 +403,11 @@ enum {
 #define GROUP_SUM_ROWS(...)                                                                        \
   {20, HALF_TILES, {{MEETING(32, 6, 2), __VA_ARGS__}, TILE(32, 2, 128, 8)}},                       \
   {34, HALF_TILES, {{MEETING(48, 6, 2), __VA_ARGS__}, TILE(48, 2, 128, 7)}},                       \
-  {48, HALF_TILES, {{MEETING(64, 5, 2), __VA_ARGS__}, TILE(64, 2, 128, 6)}},                       \
-  {76, HALF_TILES,                                                                                 \
+  {46, HALF_TILES, {{MEETING(64, 5, 2), __VA_ARGS__}, TILE(64, 2, 128, 6)}},                       \
+  {70, HALF_TILES,                                                                                 \
    {{MEETING(96, 5, 2), .token_parts = 2, .unroll = 4, __VA_ARGS__}, TILE(64, 2, 128, 6)}},        \
-  {14, FEW_TILES, {{MOE__TILE(16, 2, 256, 6), __VA_ARGS__}, TILE(16, 2, 128, 9)}},                 \
-  {26, FEW_TILES, {{MOE__TILE(32, 2, 128, 8), __VA_ARGS__}, TILE(32, 2, 128, 7)}},                 \
+  {10, FEW_TILES, {{MOE__TILE(16, 2, 256, 6), __VA_ARGS__}, TILE(16, 2, 128, 9)}},                 \
+  {23, FEW_TILES, {{MOE__TILE(32, 2, 128, 8), __VA_ARGS__}, TILE(32, 2, 128, 7)}},                 \
   {40, FEW_TILES,                                                                                  \
    {{MOE__TILE(64, 2, 128, 6), .widths = 4, .staged = 1, __VA_ARGS__}, TILE(64, 2, 128, 6)}},      \
   {14, ANY, {{MOE__TILE(16, 4, 256, 4), __VA_ARGS__}, TILE(16, 4, 128, 9)}},                       \
@@ -444,27 +444,27 @@ static const int OF_ROUND[] = {10, 13, 17};
  * normal: by the root of the mean, as those of tokens that are drawn, and by SKEW of it, as experts
  * are not alike. Tiles have room for so many tokens. */
 #define SKEW 0.15
-static double tiles_of_group(const moe__mixed_product_t *p) {
-  static const struct {
-    int tokens, room;
-  } SCALED[] = {{22, 32}, {40, 64}, {76, 96}, {104, 112}, {INT32_MAX, 160}},
-    GROUPS[] = {{14, 16}, {26, 32}, {INT32_MAX, 64}};
-  double mean = (double)p->tokens, deviation = sqrt(mean + SKEW * SKEW * mean * mean);
-  bool scaled = p->wants_scaled_weights;
-  int i = 0;
-  while (p->tokens > (scaled ? SCALED : GROUPS)[i].tokens)
-    i++;
-  int room = (scaled ? SCALED : GROUPS)[i].room;
-  return 1 + 0.5 * erfc((room + 0.5 - mean) / (deviation * sqrt(2)));
-}
 
-/* Tiles of experts that have tokens, of the rows of so many warpgroups, and rounds of them. */
-static double expert_tiles(const moe__mixed_product_t *p, int warpgroups) {
-  return p->touched * tiles_of_group(p) * (double)moe__mixed_tiles_of_rows(p->rows, warpgroups);
+typedef struct room_t {
+  int64_t tokens; /* up to so many of each on average */
+  int room;
+} room_t;
+static const room_t OF_MEETING[] = {{20, 32}, {34, 48}, {46, 64}, {70, 96}, {INT64_MAX, 128}};
+static const room_t OF_WIDTHS[] = {{22, 32}, {40, 64}, {66, 96}, {82, 112}, {INT64_MAX, 160}};
+static const room_t OF_GROUP_SUMS[] = {{10, 16}, {23, 32}, {INT64_MAX, 64}};
+
+/* Tiles of experts that have tokens, of the rows of so many warpgroups. */
+static double expert_tiles(const moe__mixed_product_t *p, int warpgroups, const room_t *room) {
+  while (p->tokens > room->tokens)
+    room++;
+  double mean = (double)p->tokens, deviation = sqrt(mean + SKEW * SKEW * mean * mean);
+  double of_group = 1 + 0.5 * erfc((room->room + 0.5 - mean) / (deviation * sqrt(2)));
+  return p->touched * of_group * (double)moe__mixed_tiles_of_rows(p->rows, warpgroups);
 }
 
 static double rounds_by(const moe__mixed_product_t *p, int warpgroups) {
-  return ceil(expert_tiles(p, warpgroups) / MOE__MULTIPROCESSORS);
+  const room_t *room = p->wants_scaled_weights ? OF_WIDTHS : OF_GROUP_SUMS;
+  return ceil(expert_tiles(p, warpgroups, room) / MOE__MULTIPROCESSORS);
 }
 
 #define FEW_EXPERT_ROUNDS 3 /* of tiles by two warpgroups */
@@ -485,7 +485,7 @@ static unsigned of_few_experts(const moe__mixed_product_t *p) {
     bits = BY_TWO;
   bits |= bit_if(by_two < OF_WIDE_ROUND * rounds_by(p, 3), WIDE_BY_TWO);
   for (int ctas = 2; ctas <= 4; ctas *= 2)
-    if (expert_tiles(p, 2) <= (double)moe__mixed_clusters_at_once(ctas) &&
+    if (expert_tiles(p, 2, OF_MEETING) <= (double)moe__mixed_clusters_at_once(ctas) &&
         (p->columns < 0 || p->columns >= (int64_t)ctas * COLUMNS_OF_CTA))
       bits |= ctas == 2 ? SPLIT_2 : SPLIT_4;
   return bits;
@@ -558,8 +558,8 @@ static const row_t FP8_EXPERTS[] = {
     /* mixed_sizes.md, "Few experts" */
     {20, SIZED | SPLIT_2, {LONG_MEETING(32, 5, 2), WIDTHS_OF(64, 2, 5, 4)}},
     {34, SIZED | SPLIT_2, {LONG_MEETING(48, 5, 2), WIDTHS_OF(64, 2, 5, 4)}},
-    {48, SIZED | SPLIT_2, {LONG_MEETING(64, 4, 2), WIDTHS_OF(64, 2, 5, 4)}},
-    {76, SIZED | SPLIT_2, {LONG_MEETING(96, 4, 2), WIDTHS_OF(128, 2, 3, 4)}},
+    {46, SIZED | SPLIT_2, {LONG_MEETING(64, 4, 2), WIDTHS_OF(64, 2, 5, 4)}},
+    {70, SIZED | SPLIT_2, {LONG_MEETING(96, 4, 2), WIDTHS_OF(128, 2, 3, 4)}},
     {40, SIZED | BY_TWO, {WIDTHS_OF(64, 2, 5, 4), WIDTHS_OF(128, 2, 3, 4)}},
     {110, SIZED | BY_TWO, {WIDTHS_OF(128, 2, 3, 4), WIDTHS_OF(64, 2, 5, 4)}},
     {40, SIZED | BY_THREE, {WIDTHS_OF(64, 3, 4, 4), WIDTHS_OF(128, 3, 3, 4)}},

@@ -9,7 +9,7 @@
 #define USUAL_COLUMNS 8192
 
 /* So many tokens are more than L2 has room for: all weights are worked off with one tile of them
- * before the next. */
+ * before the next, or with four of 128 tokens and less with sums of groups. */
 #define MANY_TOKENS 2048
 
 /* ---- Forms of tiles ----
@@ -105,9 +105,10 @@ static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .sh
 
 #define OF_GROUPS(bands, shifts)                                                                   \
   {                                                                                                \
-    GROUPS_BY_2(80, 5, bands, shifts, 4520), GROUPS_BY_4(96, 5, bands, shifts, 4990),              \
-        GROUPS_BY_2(112, 5, bands, shifts, 5560), GROUPS_BY_4(128, 4, bands, shifts, 5960),        \
-        GROUPS_FORM(192, 3, 1, 3, bands, shifts, 8290, (bands) ? WITHOUT_UNITS : ANY),             \
+    GROUPS_BY_2(80, 5, 4 * (bands), shifts, 4520), GROUPS_BY_4(96, 5, 4 * (bands), shifts, 4990),  \
+        GROUPS_BY_2(112, 5, 4 * (bands), shifts, 5560),                                            \
+        GROUPS_BY_4(128, 4, 4 * (bands), shifts, 5960),                                            \
+        GROUPS_FORM(192, 3, 1, 3, 0, shifts, 8290, (bands) ? WITHOUT_UNITS : ANY),                 \
         UNITS_BY_2(160, 4, bands, 7640), UNITS_BY_2(192, 3, bands, 8830),                          \
         UNITS_FORM(256, 3, 2, 0, 11780),                                                           \
         {{{WIDEST_UNITS(bands)}, {UNITS(192, 3, 1, bands)}}, 11780, WITH_UNITS},                   \
