@@ -532,8 +532,8 @@ MOE_API double moe_ref_mixed_mm_flops(const moe_ref_mixed_mm_t *mm);
  *
  * where dot_j is the sum over the columns of group j of (w[n,k] - zeros[n,j]) x[m,k], in doubles,
  * rounded to fp32. With BF16 tokens scales of FP8 weights beyond 2^37 count as NaN, and those of
- * E2M1 weights beyond
- * 2^31 may where they are E8M0 and x is bf16: the judge takes NaN for such a result, too. */
+ * E2M1 weights beyond 2^31 may where they are E8M0 and x is bf16: the judge takes NaN for such a
+ * result, too. */
 MOE_API moe_ref_status_t moe_ref_mixed_mm(const moe_ref_mixed_mm_t *mm, int64_t begin, int64_t end);
 
 /* Judges rows [begin, end) of mm->out, which a kernel wrote, and adds them to the score, as

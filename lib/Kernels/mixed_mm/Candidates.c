@@ -323,12 +323,12 @@ enum {
   {22, (asks) | BY_TWO, {WIDTHS_OF(32, 2, 7, 4), WIDTHS_OF(64, 2, 6, 4)}},                         \
   {40, (asks) | BY_TWO, {WIDTHS_OF(64, 2, 6, 4), WIDTHS_OF(96, 2, 5, 6)}},                         \
   {66, (asks) | BY_TWO, {WIDTHS_OF(96, 2, 5, 6), WIDTHS_OF(112, 2, 5, 7)}},                        \
-  {82, (asks) | BY_TWO, {WIDTHS_OF(112, 2, 5, 7), WIDTHS_OF(96, 2, 5, 6)}},                       \
+  {82, (asks) | BY_TWO, {WIDTHS_OF(112, 2, 5, 7), WIDTHS_OF(96, 2, 5, 6)}},                        \
   {150, (asks) | BY_TWO, {WIDTHS_OF(160, 2, 4, 5), WIDTHS_OF(112, 2, 5, 7)}},                      \
   {22, (asks) | BY_THREE, {WIDTHS_OF(32, 3, 6, 4), WIDTHS_OF(64, 3, 5, 4)}},                       \
   {40, (asks) | BY_THREE, {WIDTHS_OF(64, 3, 5, 4), WIDTHS_OF(96, 3, 4, 6)}},                       \
   {66, (asks) | BY_THREE, {WIDTHS_OF(96, 3, 4, 6), WIDTHS_OF(112, 3, 4, 7)}},                      \
-  {82, (asks) | BY_THREE, {WIDTHS_OF(112, 3, 4, 7), WIDTHS_OF(96, 3, 4, 6)}},                     \
+  {82, (asks) | BY_THREE, {WIDTHS_OF(112, 3, 4, 7), WIDTHS_OF(96, 3, 4, 6)}},                      \
   {150, (asks) | BY_THREE, {WIDTHS_OF(160, 3, 3, 5), WIDTHS_OF(112, 3, 4, 7)}}
 /* clang-format on */
 
