@@ -76,25 +76,28 @@ static int part_bytes(const moe__mixed_schedule_t *schedule) {
 #define TOKEN_BYTES (2 * MOE_WEIGHT_ROWS)
 #define STAGING_BYTES (STAGED_TOKENS * TOKEN_BYTES)
 
+/* Of all parts that a CTA adds. */
+static int parts_bytes(const moe__mixed_schedule_t *schedule) {
+  return panels_of_cta(schedule) * parts_of_panel(schedule) * part_bytes(schedule);
+}
+
 int moe__mixed_meeting_bytes(const moe__mixed_schedule_t *schedule) {
-  int parts = panels_of_cta(schedule) * parts_of_panel(schedule) * part_bytes(schedule);
-  return parts +
-         (moe__mixed_stages_results(schedule) ? moe__mixed_warps(schedule) * STAGING_BYTES : 0);
+  int staging =
+      moe__mixed_stages_results(schedule) ? moe__mixed_warps(schedule) * STAGING_BYTES : 0;
+  return parts_bytes(schedule) + staging;
 }
 
 void moe__mixed_store_reserve(moe__mixed_layout_t *layout, const moe__mixed_schedule_t *schedule) {
-  int parts = parts_of_panel(schedule),
-      bytes = panels_of_cta(schedule) * parts * part_bytes(schedule);
   if (moe__mixed_reuses(schedule)) {
     layout->parts = layout->ring.buffers;
-    layout->staging = layout->parts + bytes;
+    layout->staging = layout->parts + parts_bytes(schedule);
     return;
   }
   if (schedule->common)
     layout->parts =
         moe__layout_shared(&layout->cta, MOE__MIXED_WARPS * moe__mixed_sums_bytes(schedule), 16);
-  if (parts > 1)
-    layout->parts = moe__layout_shared(&layout->cta, bytes, 16);
+  if (parts_of_panel(schedule) > 1)
+    layout->parts = moe__layout_shared(&layout->cta, parts_bytes(schedule), 16);
   if (moe__mixed_stages_results(schedule))
     layout->staging =
         moe__layout_shared(&layout->cta, moe__mixed_warps(schedule) * STAGING_BYTES, 128);
@@ -118,7 +121,7 @@ static MlirValue part_at(moe__mixed_mm_t *s, const moe__mixed_position_t *self, 
                  part_bytes(&s->schedule));
 }
 
-/* Sends the sums of all tokens of the panel to one CTA. */
+/* Sends sums of the panel, of s->n tokens, to one CTA. */
 static void send(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue owner,
                  const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
