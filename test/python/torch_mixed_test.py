@@ -203,14 +203,17 @@ def test_sizes():
                 for k in (32, 255, 256, 8192, 1 << 20):
                     assert tiles[_mixed.layer_size(tiles, m, n, k)]["columns"] <= k
     i4, mx, fp8 = (tiles_of(*form) for form in forms)
-    assert [_mixed.layer_size(i4, 1, n, 8192)[1] for n in (4224, 8448, 8449)] == [3584, 8192, 3584], "rounds of 132 tiles of 32 or 64 rows"
+    rows = (2112, 2113, 4224, 4225, 6336, 8448, 8449)
+    assert [_mixed.layer_size(i4, 1, n, 8192)[1] for n in rows] == [1024, 3584, 3584, 5120, 5120, 8192, 12288], "132 tiles of one panel, of two, three and four"
     assert [_mixed.layer_size(i4, m, 8192, 8192) for m in (1, 8, 9, 16, 17, 33)] == [(8, 8192), (8, 8192), (16, 8192), (16, 8192), (32, 8192), (64, 8192)]
-    assert [_mixed.layer_size(mx, 40, 28672, k)[1] for k in (224, 256)] == [8192, 28672], "two CTAs have rows in common, each half of the columns"
+    assert [_mixed.layer_size(mx, 40, 28672, k)[1] for k in (224, 8192)] == [14336, 28672], "two CTAs have rows in common, each half of the columns"
     for tiles, m in ((i4, 40), (fp8, 1)):
         assert tiles[_mixed.layer_size(tiles, m, 3584, 8192)]["ctas"] == 4
-        assert [_mixed.layer_size(tiles, m, n, k)[1] for n in (3840, 3841) for k in (2048, 8192)] == [3584, 3584, 8192, 8192], "30 clusters of four CTAs are there at once"
+        ctas = [tiles[_mixed.layer_size(tiles, m, n, k)]["ctas"] for n in (1920, 1921, 3840, 3841) for k in (2048, 8192)]
+        assert ctas == [8, 8, 4, 4, 4, 4, 2, 2], "15 clusters of eight CTAs and 30 of four are there at once"
     assert i4[_mixed.layer_size(i4, 100, 3584, 8192)]["ctas"] > 1, "28 tiles of 128 rows are few for 132 multiprocessors"
-    assert i4[_mixed.layer_size(i4, 1000, 8192, 8192)]["tokens"] == 256 and not i4[_mixed.layer_size(i4, 1000, 8192, 8192)]["divided"]
+    many = i4[_mixed.layer_size(i4, 1000, 8192, 8192)]
+    assert many["tokens"] * many["rows"] == 128 * 256 and many["f16"] and not many["divided"]
     assert _mixed.layer_size(mx, 3000, 28672, 8192)[0] >= 128
 
 
