@@ -356,31 +356,43 @@ func.func @plain_dense_weights(%w: tensor<?x?xui8>, %scales: tensor<?x1xf16, #si
 
 // -----
 
-// Integers with a scale of bf16 for 32 of them, and many tokens: tokens become f16, once for two products. Those of fewer tokens, of other scales,
-// with results in f32 or a schedule of their own stay.
+// Integers with a scale of bf16 for 32 of them, and many tokens: tokens become f16, once for two products. Those whose columns
+// share one scale, with results in f32 or a schedule of their own stay. Where a product takes little time, the launch more is not worth it.
 // CHECK-LABEL: func.func @many_tokens
-// CHECK-SAME: %[[X:[^:]*]]: tensor<512x64xbf16>
-// CHECK: %[[F16:.*]]:2 = "mx_quantize.quantize_f16"(%[[X]]) : (tensor<512x64xbf16>) -> (tensor<512x64xf16>, tensor<512xf32>)
+// CHECK-SAME: %[[X:[^:]*]]: tensor<512x4096xbf16>
+// CHECK: %[[F16:.*]]:2 = "mx_quantize.quantize_f16"(%[[X]]) : (tensor<512x4096xbf16>) -> (tensor<512x4096xf16>, tensor<512xf32>)
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"(%{{.*}}, %{{.*}}, %[[F16]]#0, %[[F16]]#1) {format = "i4", group_size = 32 : i64, layout = "16x64"}
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"(%{{.*}}, %{{.*}}, %[[F16]]#0, %[[F16]]#1) {format = "uint4b8", group_size = 32 : i64, layout = "16x64"}
-// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {format = "i4", group_size = 64 : i64
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {format = "i4", group_size = -1 : i64
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {format = "i4", group_size = 32 : i64, layout = "16x64"} {{.*}} -> tensor<512x4096xf32>
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(%{{.*}}, %{{.*}}, %[[X]]) {{{.*}}schedule
 #side_by_side = affine_map<(n, j) -> (j, n)>
-func.func @many_tokens(%x: tensor<512x64xbf16>, %w: tensor<256x1x512xui8>, %scales: tensor<4096x2xbf16, #side_by_side>,
+func.func @many_tokens(%x: tensor<512x4096xbf16>, %w: tensor<256x64x512xui8>, %scales: tensor<4096x128xbf16, #side_by_side>,
                        %wide: tensor<4096x1xbf16, #side_by_side>)
     -> (tensor<512x4096xbf16>, tensor<512x4096xf16>, tensor<512x4096xbf16>, tensor<512x4096xf32>, tensor<512x4096xbf16>) {
   %0 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64"}
-      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+      : (tensor<256x64x512xui8>, tensor<4096x128xbf16, #side_by_side>, tensor<512x4096xbf16>) -> tensor<512x4096xbf16>
   %1 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "uint4b8", group_size = 32 : i64, layout = "16x64"}
-      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xf16>
-  %2 = "scaled_grouped_mm.mixed_mm"(%w, %wide, %x) {format = "i4", group_size = 64 : i64, layout = "16x64"}
-      : (tensor<256x1x512xui8>, tensor<4096x1xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+      : (tensor<256x64x512xui8>, tensor<4096x128xbf16, #side_by_side>, tensor<512x4096xbf16>) -> tensor<512x4096xf16>
+  %2 = "scaled_grouped_mm.mixed_mm"(%w, %wide, %x) {format = "i4", group_size = -1 : i64, layout = "16x64"}
+      : (tensor<256x64x512xui8>, tensor<4096x1xbf16, #side_by_side>, tensor<512x4096xbf16>) -> tensor<512x4096xbf16>
   %3 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64"}
-      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xf32>
+      : (tensor<256x64x512xui8>, tensor<4096x128xbf16, #side_by_side>, tensor<512x4096xbf16>) -> tensor<512x4096xf32>
   %4 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64", schedule = {tile_n = 64}}
-      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+      : (tensor<256x64x512xui8>, tensor<4096x128xbf16, #side_by_side>, tensor<512x4096xbf16>) -> tensor<512x4096xbf16>
   return %0, %1, %2, %3, %4 : tensor<512x4096xbf16>, tensor<512x4096xf16>, tensor<512x4096xbf16>, tensor<512x4096xf32>, tensor<512x4096xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @few_columns
+// CHECK-NOT: quantize_f16
+// CHECK: "scaled_grouped_mm.mixed_mm"(
+#side_by_side = affine_map<(n, j) -> (j, n)>
+func.func @few_columns(%x: tensor<512x64xbf16>, %w: tensor<256x1x512xui8>, %scales: tensor<4096x2xbf16, #side_by_side>) -> tensor<512x4096xbf16> {
+  %out = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x) {format = "i4", group_size = 32 : i64, layout = "16x64"}
+      : (tensor<256x1x512xui8>, tensor<4096x2xbf16, #side_by_side>, tensor<512x64xbf16>) -> tensor<512x4096xbf16>
+  return %out : tensor<512x4096xbf16>
 }
 
 // -----
@@ -392,11 +404,11 @@ func.func @many_tokens(%x: tensor<512x64xbf16>, %w: tensor<256x1x512xui8>, %scal
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"({{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64"} : ({{.*}}tensor<88x32xf16>, tensor<88xf32>, tensor<2xi32>) -> tensor<88x1024xbf16>
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(
 #side_by_side = affine_map<(e, n, j) -> (e, j, n)>
-func.func @many_tokens_of_experts(%x: tensor<88x32xbf16>, %fewer: tensor<87x32xbf16>, %w: tensor<2x1024x16xui8>, %scales: tensor<2x1024x1xbf16, #side_by_side>,
-                                  %offs: tensor<2xi32>) -> (tensor<88x1024xbf16>, tensor<87x1024xbf16>) {
+func.func @many_tokens_of_experts(%x: tensor<88x32xbf16>, %fewer: tensor<86x32xbf16>, %w: tensor<2x1024x16xui8>, %scales: tensor<2x1024x1xbf16, #side_by_side>,
+                                  %offs: tensor<2xi32>) -> (tensor<88x1024xbf16>, tensor<86x1024xbf16>) {
   %0 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
       : (tensor<2x1024x16xui8>, tensor<2x1024x1xbf16, #side_by_side>, tensor<88x32xbf16>, tensor<2xi32>) -> tensor<88x1024xbf16>
   %1 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %fewer, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
-      : (tensor<2x1024x16xui8>, tensor<2x1024x1xbf16, #side_by_side>, tensor<87x32xbf16>, tensor<2xi32>) -> tensor<87x1024xbf16>
-  return %0, %1 : tensor<88x1024xbf16>, tensor<87x1024xbf16>
+      : (tensor<2x1024x16xui8>, tensor<2x1024x1xbf16, #side_by_side>, tensor<86x32xbf16>, tensor<2xi32>) -> tensor<86x1024xbf16>
+  return %0, %1 : tensor<88x1024xbf16>, tensor<86x1024xbf16>
 }
