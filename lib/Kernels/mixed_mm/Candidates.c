@@ -119,6 +119,11 @@ static bool wants_common_rows(const moe__mixed_product_t *p) {
 /* So that each CTA has some columns. */
 #define COLUMNS_OF_CTA 256
 
+bool moe__mixed_may_split(double tiles, int64_t columns, int ctas) {
+  return tiles <= (double)moe__mixed_clusters_at_once(ctas) &&
+         (columns < 0 || columns >= (int64_t)ctas * COLUMNS_OF_CTA);
+}
+
 static unsigned of_rows(const moe__mixed_product_t *p) {
   if (p->rows < 0)
     return TWO;
@@ -127,8 +132,7 @@ static unsigned of_rows(const moe__mixed_product_t *p) {
   if (tiles <= MOE__MULTIPROCESSORS)
     class = ONE;
   for (int ctas = 2; ctas <= 8; ctas *= 2)
-    if (tiles <= moe__mixed_clusters_at_once(ctas) &&
-        (p->columns < 0 || p->columns >= (int64_t)ctas * COLUMNS_OF_CTA))
+    if (moe__mixed_may_split((double)tiles, p->columns, ctas))
       class = ctas == 2 ? TWO : ctas == 4 ? FOUR : EIGHT;
   return class | KNOWN | bit_if(wants_common_rows(p), COMMON);
 }
@@ -485,26 +489,24 @@ static unsigned of_few_experts(const moe__mixed_product_t *p) {
     bits = BY_TWO;
   bits |= bit_if(by_two < OF_WIDE_ROUND * rounds_by(p, 3), WIDE_BY_TWO);
   for (int ctas = 2; ctas <= 4; ctas *= 2)
-    if (expert_tiles(p, 2, OF_MEETING) <= (double)moe__mixed_clusters_at_once(ctas) &&
-        (p->columns < 0 || p->columns >= (int64_t)ctas * COLUMNS_OF_CTA))
+    if (moe__mixed_may_split(expert_tiles(p, 2, OF_MEETING), p->columns, ctas))
       bits |= ctas == 2 ? SPLIT_2 : SPLIT_4;
   return bits;
 }
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
+  unsigned few = of_few_experts(p);
   if (p->tokens > FEW_EACH && p->has_same_types && !p->wants_scaled_weights)
     return candidates_of(p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
                          bit_if(p->group != 32, LONG_GROUPS) |
                              bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES) |
-                             bit_if(of_few_experts(p) & BY_TWO, FEW_TILES) |
-                             bit_if(of_few_experts(p) & SPLIT_2, HALF_TILES));
+                             bit_if(few & BY_TWO, FEW_TILES) | bit_if(few & SPLIT_2, HALF_TILES));
   return candidates_of(
       EXPERTS, p->tokens,
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
-          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) |
-          of_few_experts(p));
+          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) | few);
 }
 
 /* ---- FP8 weights ----
@@ -707,11 +709,12 @@ bool moe__mixed_is_faster_in_f16(MlirOperation op) {
     return false;
   if (!p.has_experts)
     return p.group && p.tokens > MOE__FEW_TOKENS && moe__mixed_wide_in_f16(&p);
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0); /* not rounded up */
   bool is_faster = false;
   for (size_t i = 0; i < sizeof F16_RULES / sizeof *F16_RULES; i++) {
     const f16_rule_t *rule = &F16_RULES[i];
-    is_faster |= rule->group == p.group && p.tokens >= rule->tokens && p.rows >= rule->rows &&
-                 p.columns >= rule->columns;
+    is_faster |= rule->group == p.group && tokens >= rule->tokens * p.experts &&
+                 p.rows >= rule->rows && p.columns >= rule->columns;
   }
   return is_faster;
 }

@@ -55,6 +55,10 @@ int64_t moe__mixed_tiles_of_rows(int64_t rows, int warpgroups);
 /* Clusters of 1, 2, 4 or 8 CTAs that have room on the chip at once. */
 int64_t moe__mixed_clusters_at_once(int ctas);
 
+/* Whether so many CTAs, 2, 4 or 8, may divide the columns of a tile: the clusters of all tiles run
+ * at once, and each CTA has some columns. */
+bool moe__mixed_may_split(double tiles, int64_t columns, int ctas);
+
 /* Whether a tenth of the multiprocessors, on average, has nothing to do for so many tiles. */
 bool moe__mixed_leaves_some_idle(int64_t tiles);
 

@@ -189,16 +189,14 @@ static int64_t time_of(sizes_t sizes, const form_t *form, const family_t *family
 
 /* ---- The choice ---- */
 
-/* Whether CTAs may divide a tile: its columns, where each has two stages and all tiles are worked
- * off in one round; the last tiles, where there are several rounds, or tiles for half to three
+/* Whether CTAs may divide a tile: its columns; the last tiles, where there are several rounds, or tiles for half to three
  * quarters of the multiprocessors. */
 static bool may_divide(sizes_t sizes, const moe__mixed_schedule_t *s) {
   int64_t tiles = tiles_of(sizes, s);
   if (s->spread)
     return tiles > MOE__MULTIPROCESSORS ||
            (2 * tiles >= MOE__MULTIPROCESSORS && 4 * tiles < 3 * MOE__MULTIPROCESSORS);
-  return s->split <= 1 || (tiles <= moe__mixed_clusters_at_once(s->split) &&
-                           sizes.columns >= (int64_t)2 * s->split * s->depth);
+  return s->split <= 1 || moe__mixed_may_split((double)tiles, sizes.columns, s->split);
 }
 
 /* The form that takes the least time. */
