@@ -96,6 +96,9 @@ static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .sh
 #define GROUPS_BY_4(n, s, bands, shifts, ns)                                                       \
   GROUPS_BY_2(n, s, bands, shifts, ns), GROUPS_FORM(n, s, 4, 2, 0, shifts, ns, ANY)
 
+/* A candidate and no default: no form begins with it. */
+#define WIDEST_GROUPS MOE__TILE(256, 2, 128, 3), .token_parts = 4
+
 #define IN_UNITS MOE__LONG_SUMS, .token_parts = 2, .unroll = 4
 #define UNITS(n, s, ctas, bands) TILE_OF(n, 2, s, ctas, bands), IN_UNITS
 #define UNITS_FORM(n, s, ctas, bands, ns)                                                          \
@@ -107,7 +110,9 @@ static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .sh
   {                                                                                                \
     GROUPS_BY_2(80, 5, 4 * (bands), shifts, 4520), GROUPS_BY_4(96, 5, 4 * (bands), shifts, 4990),  \
         GROUPS_BY_2(112, 5, 4 * (bands), shifts, 5560),                                            \
-        GROUPS_BY_4(128, 4, 4 * (bands), shifts, 5960),                                            \
+        {{{GROUPS(128, 4, 1, 2, 4 * (bands), shifts)}, {WIDEST_GROUPS}}, 5960, ANY},               \
+        GROUPS_FORM(128, 4, 2, 2, 0, shifts, 5960, ANY),                                           \
+        GROUPS_FORM(128, 4, 4, 2, 0, shifts, 5960, ANY),                                           \
         GROUPS_FORM(192, 3, 1, 3, 0, shifts, 8290, (bands) ? WITHOUT_UNITS : ANY),                 \
         UNITS_BY_2(160, 4, bands, 7640), UNITS_BY_2(192, 3, bands, 8830),                          \
         UNITS_FORM(256, 3, 2, 0, 11780),                                                           \
@@ -189,8 +194,8 @@ static int64_t time_of(sizes_t sizes, const form_t *form, const family_t *family
 
 /* ---- The choice ---- */
 
-/* Whether CTAs may divide a tile: its columns; the last tiles, where there are several rounds, or tiles for half to three
- * quarters of the multiprocessors. */
+/* Whether CTAs may divide a tile: its columns; the last tiles, where there are several rounds, or
+ * tiles for half to three quarters of the multiprocessors. */
 static bool may_divide(sizes_t sizes, const moe__mixed_schedule_t *s) {
   int64_t tiles = tiles_of(sizes, s);
   if (s->spread)
