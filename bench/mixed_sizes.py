@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""How long the Python package's products of a layer with weights of four or eight bits take, at many sizes, and what follows: which product
-suits which sizes.
+"""How long the Python package's products of a layer or of experts with weights of four or eight bits take, at many sizes, and what follows: which
+product suits which sizes.
 
-    python/make_bundles.py FOLDER --only '^mixed_mm(_zeros)?-[^_]*-[0-9]+x'    where LLVM is
+    python/make_bundles.py FOLDER --only '^mixed_mm(_zeros|_bias)?-'           where LLVM is
     bench/mixed_sizes.py time FOLDER OUT [--only PATTERN]                      where an H200 and PyTorch are: microseconds, as JSON
     bench/mixed_sizes.py fit FOLDER OUT python/mixed_times.json                anywhere with numpy
 
 `time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA
-graphs of one call, on random data; L2 is cleared before each, and figures are medians. `fit` finds the four numbers of each product of moe_opt/_mixed.py, none of them negative, with
+graphs of one call, on random data; L2 is cleared before each, and figures are medians. Sizes of experts are drawn at random, always the same ones, with groups of
+tokens of equal weight or not. `fit` finds the numbers of each product that moe_opt/_mixed.py has, none of them negative, with
 the least squares of relative errors. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
 of all sizes, and of those that were left out of the fit (each third).
 
@@ -19,6 +20,7 @@ import itertools
 import json
 import math
 import pathlib
+import random
 import re
 import sys
 
@@ -27,12 +29,24 @@ sys.path += [str(ROOT / "python"), str(ROOT / "examples")]
 import make_bundles  # noqa: E402
 from mixed_products import MixedProduct  # noqa: E402
 
-candidates, layer_size, terms, us_of_f16 = (getattr(make_bundles.SIZES, name) for name in ("candidates", "layer_size", "terms", "us_of_f16"))
+SIZES = make_bundles.SIZES
 COLUMNS = (2048, 8192)
 # Up to 64 tokens, and more: tokens and rows.
 FEW = ((1, 8, 16, 32, 64), (1024, 2048, 3584, 4096, 5120, 8192, 10240, 14336, 20480, 28672))
 MANY = ((80, 128, 160, 256, 512, 1024, 3000), (1024, 3584, 4096, 8192, 12288, 28672))
 ROUNDS = {True: 9, False: 5}  # of few and of many tokens
+# Of experts: how many there are, the rows and columns of each, and tokens of each from so many to so many.
+EXPERTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384)
+EXPERT_ROWS = (512, 768, 1024, 1408, 1536, 2048, 2560, 2880, 3072, 3584, 4096, 5120, 5760, 7168, 14336)
+EXPERT_COLUMNS = (1024, 1408, 2048, 2816, 4096, 5120, 7168)  # multiples of each group
+EXPERT_TOKENS = (0.05, 600)
+EXPERT_LAYERS = 500
+FEW_TILES, FEW_OF_ALL = 480, 0.6  # tiles of 128 rows of few experts, which this part of all have
+MOST_WEIGHTS, MOST_PRODUCTS = 3e9, 6e11  # elements, multiplications
+SKEWED = 0.4  # the part of sizes whose experts are of unequal weight, up to 1 + UNEQUAL times the least
+UNEQUAL = 6
+FEW_ROWS = 1 << 17  # of experts, or of their tokens
+TIMED = ("tokens", "rows", "ctas", "at_once", "divided", "f16")  # what of a tile its times depend on
 SAME = 1e-6  # a difference of errors that is none
 ROUNDING = 1e-12  # of sums of squares, and of numbers that are 0
 HELD_OUT = 3  # each so many sizes are left out of a fit
@@ -43,29 +57,54 @@ def name_of(size):
 
 
 def products(folder):
-    """The entries of a folder's index without a bias: by kind, and by (tokens, rows) that a product is for."""
+    """The entries of a folder's index, without a bias but where it has times of its own: by kind, and by the sizes that a product is for."""
     found = collections.defaultdict(dict)
     for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["bundles"]:
-        if "tile" in entry and "_bias" not in entry["op"]:
-            found[make_bundles.kind_of(entry["bundle"])][entry["attributes"]["tokens"], entry["attributes"]["rows"]] = entry
+        kind = make_bundles.kind_of(entry["bundle"]) if "tile" in entry else None
+        if kind and ("_bias" not in entry["op"] or "-biased" in kind):
+            found[kind][tuple(map(int, entry["bundle"].rsplit("-", 1)[1].split("x")))] = entry
+    return found
+
+
+def is_grouped(kind):
+    return kind.endswith("-experts")
+
+
+def expert_layers():
+    """Tokens of all experts, experts, rows and columns that are timed, and the weights by which tokens choose experts."""
+    drawn = random.Random(1)
+    found = []
+    while len(found) < EXPERT_LAYERS:
+        experts, rows, columns = map(drawn.choice, (EXPERTS, EXPERT_ROWS, EXPERT_COLUMNS))
+        few = len(found) < FEW_OF_ALL * EXPERT_LAYERS
+        tokens = round(experts * math.exp(drawn.uniform(*map(math.log, EXPERT_TOKENS))))
+        is_large = experts * rows * columns > MOST_WEIGHTS or tokens * rows * columns > MOST_PRODUCTS
+        if not tokens or is_large or few != (experts * rows <= 128 * FEW_TILES):
+            continue
+        unequal = UNEQUAL * (drawn.random() < SKEWED)
+        found.append(((tokens, experts, rows, columns), [1 + unequal * drawn.random() for _ in range(experts)]))
     return found
 
 
 # ---- Times ----
 
 
-def operands(entry, tokens, rows, columns):
-    """Random tensors of the product's element types."""
+def operands(entry, tokens, *sizes, weights=None):
+    """Random tensors of the product's element types. sizes: rows and columns, and before these experts, which tokens choose by these weights."""
     import torch
 
     from launch_from_pytorch import DTYPES
 
     form, group = entry["attributes"]["format"], entry["attributes"]["group_size"]
-    shapes = MixedProduct(form, group, zeros="zeros" in entry["op"]).shapes(tokens, rows, columns)
+    *experts, rows, columns = sizes
+    shapes = MixedProduct(form, group, zeros="zeros" in entry["op"], bias="bias" in entry["op"], experts=bool(experts)).shapes(tokens, rows, columns, *experts)
     found = []
     for tensor in entry["operands"]:
         dtype, shape = DTYPES[tensor["dtype"]], [shapes[tensor["name"]][dimension] for dimension in tensor["order"]]
-        if dtype == torch.uint8:
+        if tensor["name"] == "offs":
+            chosen = torch.multinomial(torch.tensor(weights), tokens, replacement=True, generator=torch.Generator().manual_seed(tokens))
+            values = torch.bincount(chosen, minlength=len(weights)).cumsum(0).to(torch.int32).cuda()
+        elif dtype == torch.uint8:
             values = torch.randint(0, 16 if tensor["name"] == "zeros" else 256, shape, device="cuda", dtype=dtype)
         elif tensor["name"] != "scales":
             values = torch.randn(shape, device="cuda").to(dtype)
@@ -73,8 +112,22 @@ def operands(entry, tokens, rows, columns):
             values = torch.randint(120, 130, shape, device="cuda", dtype=torch.uint8).view(dtype)
         else:
             values = (torch.rand(shape, device="cuda") + 0.1).to(dtype)
-        found.append(values.t() if tensor["order"] == [1, 0] else values)
+        found.append(values.permute(tensor["order"]))  # swaps the last two, or none
     return found
+
+
+def layer_cells():
+    """What is timed of a layer: sizes, no weights of experts, and how often."""
+    for few, (counts, all_rows) in ((True, FEW), (False, MANY)):
+        for columns, rows, tokens in itertools.product(COLUMNS, all_rows, counts):
+            yield (tokens, rows, columns), None, ROUNDS[few]
+
+
+def expert_cells():
+    """The same of experts."""
+    for sizes, weights in expert_layers():
+        tokens, experts, rows, _ = sizes
+        yield sizes, weights, ROUNDS[max(tokens, experts) * rows < FEW_ROWS]
 
 
 def time_all(folder, out, only):
@@ -89,12 +142,12 @@ def time_all(folder, out, only):
             continue
         bundles = {size: Bundle(folder / entry["bundle"]) for size, entry in entries.items()}
         found[kind] = []
-        for few, (counts, all_rows) in ((True, FEW), (False, MANY)):
-            for columns, rows, tokens in itertools.product(COLUMNS, all_rows, counts):
-                sizes = [size for size in candidates(entries, tokens) if entries[size]["tile"]["columns"] <= columns]
-                tensors = operands(entries[sizes[0]], tokens, rows, columns)
-                seconds = times([lambda bundle=bundles[size]: bundle(*tensors) for size in sizes], clear, ROUNDS[few])
-                found[kind].append([tokens, rows, columns, {name_of(size): round(1e6 * s, 2) for size, s in zip(sizes, seconds, strict=True)}])
+        for sizes, weights, rounds in expert_cells() if is_grouped(kind) else layer_cells():
+            chosen = SIZES.expert_candidates(entries, *sizes[:2]) if is_grouped(kind) else SIZES.candidates(entries, sizes[0])
+            chosen = [size for size in chosen if entries[size]["tile"]["columns"] <= sizes[-1]]
+            tensors = operands(entries[chosen[0]], *sizes, weights=weights)
+            seconds = times([lambda bundle=bundles[size]: bundle(*tensors) for size in chosen], clear, rounds)
+            found[kind].append([*sizes, {name_of(size): round(1e6 * s, 2) for size, s in zip(chosen, seconds, strict=True)}])
         out.write_text(json.dumps(found))
         print(f"{kind}: {len(found[kind])} sizes", flush=True)
 
@@ -103,36 +156,37 @@ def time_all(folder, out, only):
 
 
 def least_squares(rows, values):
-    """The four numbers, none negative, with the least squares of relative errors. Of so few each choice of those that are not 0 is tried."""
+    """The numbers, none negative, with the least squares of relative errors. Of so few each choice of those that are not 0 is tried."""
     import numpy
 
     rows = numpy.array(rows) / numpy.array(values)[:, None]
     best = None
-    # All four first: where two have the same terms, as a begin and a round of which there is one in all sizes, each has a half.
-    for chosen in itertools.chain.from_iterable(itertools.combinations(range(4), count) for count in range(4, 0, -1)):
+    # All first: where two have the same terms, as a begin and a round of which there is one in all sizes, each has a half.
+    for chosen in itertools.chain.from_iterable(itertools.combinations(range(rows.shape[1]), count) for count in range(rows.shape[1], 0, -1)):
         numbers, *_ = numpy.linalg.lstsq(rows[:, chosen], numpy.ones(len(rows)), rcond=None)
         if (numbers < -ROUNDING).any():
             continue
         error = ((rows[:, chosen] @ numbers - 1) ** 2).sum()
         if best is None or error < best[0] * (1 - SAME) - ROUNDING:
-            best = error, [round(max(0.0, float(dict(zip(chosen, numbers)).get(i, 0))), 4) for i in range(4)]
+            best = error, [round(max(0.0, float(dict(zip(chosen, numbers)).get(i, 0))), 4) for i in range(rows.shape[1])]
     return best[1]
 
 
-def fitted(entries, cells):
+def fitted(kind, entries, cells):
     """The numbers of each product of a kind."""
-    found = {}
+    found, terms = {}, SIZES.expert_terms if is_grouped(kind) else SIZES.terms
     for size, entry in entries.items():
         name, tile = name_of(size), entry["tile"]
-        seen = [(m, n, k, us[name] - us_of_f16(tile, m, k)) for m, n, k, us in cells if name in us]
-        found[name] = least_squares([terms(tile, m, n, k) for m, n, k, _ in seen], [us for *_, us in seen])
+        seen = [(sizes, us[name] - SIZES.us_of_f16(tile, sizes[0], sizes[-1])) for *sizes, us in cells if name in us]
+        found[name] = least_squares([terms(tile, *sizes) for sizes, _ in seen], [us for _, us in seen])
     return found
 
 
-def losses(entries, numbers, cells):
+def losses(kind, entries, numbers, cells):
     """Of each size, the time of the product that is chosen to that of the best one."""
     tiles = {size: entry["tile"] | {"us": numbers[name_of(size)]} for size, entry in entries.items()}
-    return [us[name_of(layer_size(tiles, m, n, k))] / min(us.values()) for m, n, k, us in cells]
+    chosen = SIZES.expert_size if is_grouped(kind) else SIZES.layer_size
+    return [us[name_of(chosen(tiles, *sizes))] / min(us.values()) for *sizes, us in cells]
 
 
 def fit_all(folder, source, target):
@@ -143,10 +197,10 @@ def fit_all(folder, source, target):
             print(f"{kind}: was not timed")
             continue
         left_out = cells[::HELD_OUT]
-        rest = losses(entries, fitted(entries, [cell for i, cell in enumerate(cells) if i % HELD_OUT]), left_out)
-        numbers = fitted(entries, cells)
-        found[kind] = {name_of(size): {"tile": make_bundles.timed_tile(entry["tile"]), "us": numbers[name_of(size)]} for size, entry in entries.items()}
-        for what, lost in (("all", losses(entries, numbers, cells)), ("left out", rest)):
+        rest = losses(kind, entries, fitted(kind, entries, [cell for i, cell in enumerate(cells) if i % HELD_OUT]), left_out)
+        numbers = fitted(kind, entries, cells)
+        found[kind] = {name_of(size): {"tile": {field: entry["tile"][field] for field in TIMED}, "us": numbers[name_of(size)]} for size, entry in entries.items()}
+        for what, lost in (("all", losses(kind, entries, numbers, cells)), ("left out", rest)):
             mean = math.exp(sum(map(math.log, lost)) / len(lost))
             print(f"{kind}, {what}: {len(lost)} sizes, mean {mean:.4f}, most {max(lost):.3f}, {sum(loss > 1.05 for loss in lost)} above 1.05")
     lines = ",\n".join(f' "{kind}": {{\n' + ",\n".join(f'  "{size}": {json.dumps(timed)}' for size, timed in sizes.items()) + "\n }" for kind, sizes in found.items())

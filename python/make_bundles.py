@@ -8,14 +8,15 @@ index.json holds `bundles`, a list of
     bundle      name of the folder
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
-                "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all, or "rows" where these are few (moe_opt/_mixed.py); of fast products with scales of
+                "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all, or "rows" where these are few,
+                or "ctas" and "warpgroups" of a tile where experts are (moe_opt/_mixed.py); of fast products with scales of
                 MX blocks "few", "some", "more", "most" or "many" tokens of each expert
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
-    tile        of products of a layer with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, whether (1)
-                all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes, and `us`, four numbers
-                of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by bench/mixed_sizes.py); a product that has not been
-                timed has none, and moe_opt.torch refuses a form with such a product
+    tile        of products with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, how many CTAs a multiprocessor
+                has at once, whether (1) all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes,
+                and `us`, four numbers, or of experts five, of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by
+                bench/mixed_sizes.py); a product that has not been timed has none, and moe_opt.torch refuses a form with such a product
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
                 only operand X has a gradient
 
@@ -335,9 +336,11 @@ TIMES = json.loads((pathlib.Path(__file__).resolve().parent / "mixed_times.json"
 
 
 def kind_of(name):
-    """What products of a layer have in common that take as long as one another, of the name of one: i4-64-bf16, say. A bias takes no time; where a
-    product with one has another tile it has the times of the one without all the same."""
-    return re.fullmatch(r"mixed_mm(?:_zeros)?(?:_bias)?-(.*)-\d+x\d+", name)[1]
+    """What products of a layer, or of experts, have in common that take as long as one another, of the name of one: i4-64-bf16, say, or
+    i4-64-bf16-experts. A bias takes no time, but tokens of i4-64-bf16-biased do not become f16. Where another product with a bias has another tile, it has
+    the times of the one without all the same."""
+    biased, weights, experts = re.fullmatch(r"mixed_mm(?:_zeros)?(_bias)?-(.*?)(-experts)?-[\dx]+", name).groups()
+    return weights + ("-biased" if biased and re.fullmatch(r"i4-\d+-bf16", weights) else "") + (experts or "")
 
 
 def schedule_of(source):
@@ -345,14 +348,12 @@ def schedule_of(source):
     return re.search(r'"scaled_grouped_mm\.mixed_mm\w*"\([^\n]*?(schedule = {[^}]*})', source)[1]
 
 
-def timed_tile(tile):
-    """What of a tile its times depend on."""
-    return {name: tile[name] for name in ("tokens", "rows", "ctas", "divided", "f16")}
+CHOOSING = ("-", "--moe-expand-recipes", "--moe-select-schedule")  # arguments of moe-opt, which then writes the schedules of what it reads
 
 
 class Sized(Bundle):
     """A product of weights of four or eight bits, of any sizes, with the schedule that the compiler gives one of these: (tokens, rows) of a
-    layer, or of experts (tokens,) of each, (tokens, tiles) of all, or (tokens, rows) of each."""
+    layer, or one of moe_opt/_mixed.py's expert_sizes."""
 
     def __init__(self, name, op, attributes, operands, results, sizes):
         super().__init__(f"{name}-{'x'.join(map(str, sizes))}", op, attributes, operands, results)
@@ -361,27 +362,32 @@ class Sized(Bundle):
     def entry(self, source, manifest):
         names = SIZES.names_of(self.sizes) if self.is_grouped() else ("tokens", "rows")
         entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(names, self.sizes))}
-        if self.is_grouped():
-            return entry
-        fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
+        tile, timed = self.tile(source), self.timed()
+        if timed and timed["tile"] != tile:
+            print(f"{self.name}: its tile is {tile}; its times are of {timed['tile']}", file=sys.stderr)
         sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
+        return entry | {"tile": tile | {"columns": sizes["x.1"]["min"]} | ({"us": timed["us"]} if timed else {})}
+
+    def tile(self, source):
+        """What its times depend on, of the source with its schedule."""
+        fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
         if fields["split"] not in SIZES.ROOM:
             raise RuntimeError(f"{self.name}: clusters of {fields['split']} CTAs: moe_opt/_mixed.py does not say how many there are at once")
-        tile = {
+        return {
             "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],
-            "divided": fields["spread"], "f16": int("quantize_f16" in source), "columns": sizes["x.1"]["min"],
+            "at_once": fields["ctas_per_sm"], "divided": fields["spread"], "f16": int("quantize_f16" in source),
         }  # fmt: skip
-        timed = TIMES.get(kind_of(self.name), {}).get(self.name.rsplit("-", 1)[1])
-        if timed and timed["tile"] != timed_tile(tile):
-            print(f"{self.name}: its tile is {timed_tile(tile)}; its times are of {timed['tile']}", file=sys.stderr)
-        return entry | {"tile": tile | ({"us": timed["us"]} if timed else {})}
 
-    def shapes(self, sizes, experts=SIZES.EXPERT_SIZES[0]):
-        """Of all tensors with these sizes, by name."""
+    def timed(self):
+        """What mixed_times.json says of it: the tile that was timed, and its numbers; None where it was not."""
+        return TIMES.get(kind_of(self.name), {}).get("x".join(map(str, self.sizes)))
+
+    def shapes(self, sizes, experts=None):
+        """Of all tensors with these sizes, by name. experts: so many, and not those that the product is for."""
         if not self.is_grouped():
             leading, m, n, k = [], *sizes, SIZES.LAYER_COLUMNS
         else:
-            leading, (m, n, k) = [experts], SIZES.compiled_for(sizes, experts)
+            m, *leading, n, k = SIZES.compiled_for(sizes, experts)
         numbers = [*leading, n, k // self.attributes["group_size"]]
         weights = [n, k] if self.attributes["format"] == "f8E4M3FN" else [n // 16, k // 64, 512]
         return {"w": [*leading, *weights], "scales": numbers, "zeros": numbers, "x": [m, k], "offs": leading, "bias": [*leading, n], "out": [m, n]}
@@ -389,13 +395,16 @@ class Sized(Bundle):
     def is_grouped(self):
         return "offs" in self.operands
 
-    def like(self, moe_opt, shapes):
-        """The source, with the ops and the schedule that the compiler gives this product with such shapes."""
+    def known(self, name, shapes):
+        """A function of this name, with the product of such shapes."""
         operands, results = (
             {name: Tensor(tensor.dtype, tensor.rank, tensor.swapped, shapes[name]) for name, tensor in tensors.items()} for tensors in (self.operands, self.results)
         )
-        known = function(self.title(), operands, call(self.op, self.attributes, operands, results), results)
-        chosen = compiled([moe_opt, "-", "--moe-expand-recipes", "--moe-select-schedule"], self.name, known)
+        return function(name, operands, call(self.op, self.attributes, operands, results), results)
+
+    def like(self, moe_opt, shapes):
+        """The source, with the ops and the schedule that the compiler gives this product with such shapes."""
+        chosen = compiled([moe_opt, *CHOOSING], self.name, self.known(self.title(), shapes))
         body = call(self.op, self.attributes, self.operands, self.results)
         if "quantize_f16" in chosen:  # of tokens, which have scales then
             of_tokens = {"q": Tensor("f16", 2), "scales_x": Tensor("f32", 1)}

@@ -10,7 +10,7 @@ import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from moe_opt._library import InvalidBundle, NotFound
-from moe_opt._mixed import LAYER_SIZES, ROOM
+from moe_opt._mixed import LAYER_SIZES, ROOM, attributes_of, expert_sizes
 
 
 @functools.lru_cache(maxsize=None)
@@ -26,7 +26,7 @@ def folder() -> pathlib.Path:
 
 _ENTRY = {"bundle": str, "op": str, "attributes": dict, "operands": list, "results": list, "functions": dict}
 _TENSOR = {"name": str, "dtype": str, "rank": int, "order": list}
-_TILE = dict.fromkeys(("tokens", "rows", "ctas", "divided", "f16", "columns"), int)
+_TILE = dict.fromkeys(("tokens", "rows", "ctas", "at_once", "divided", "f16", "columns"), int)
 
 
 def _has(value: Any, kinds: Mapping[str, type]) -> bool:
@@ -36,17 +36,17 @@ def _has(value: Any, kinds: Mapping[str, type]) -> bool:
 _MOST_US = 1e9
 
 
-def _are_four(us: Any) -> bool:
-    return isinstance(us, list) and len(us) == 4 and all(type(number) in (int, float) and 0 <= number <= _MOST_US for number in us)
+def _are_numbers(us: Any, count: int) -> bool:
+    return isinstance(us, list) and len(us) == count and all(type(number) in (int, float) and 0 <= number <= _MOST_US for number in us)
 
 
-def _is_tile(tile: Any) -> bool:
+def _is_tile(tile: Any, of_experts: bool) -> bool:
     """Whether it is one of a product that can be chosen; what has not been timed has no `us`."""
     return (
         _has(tile, _TILE)
-        and min(tile["tokens"], tile["rows"], tile["columns"]) > 0
+        and min(tile["tokens"], tile["rows"], tile["at_once"], tile["columns"]) > 0
         and tile["ctas"] in ROOM
-        and ("us" not in tile or _are_four(tile["us"]))
+        and ("us" not in tile or _are_numbers(tile["us"], 5 if of_experts else 4))
     )
 
 
@@ -56,7 +56,7 @@ def _is_entry(entry: Any) -> bool:
         _has(entry, _ENTRY)
         and all(_has(tensor, _TENSOR) for tensor in (*entry["operands"], *entry["results"]))
         and all(isinstance(name, str) for name in entry["functions"].values())
-        and ("tile" not in entry or _is_tile(entry["tile"]))
+        and ("tile" not in entry or _is_tile(entry["tile"], any(operand["name"] == "offs" for operand in entry["operands"])))
     )
 
 
@@ -136,18 +136,38 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
     )
 
 
-@functools.lru_cache(maxsize=None)
-def layer_tiles(op: str, attributes: tuple[tuple[str, Any], ...], operands: tuple[tuple[str, int], ...], results: tuple[str, ...]) -> dict[tuple[int, int], dict[str, Any]]:
-    """Of the products of a layer that find would find, what index.json says of their tiles, by the sizes that they are for. NotFound where one of
-    LAYER_SIZES is not there: a package may have some bundles only."""
+_Attributes = tuple[tuple[str, Any], ...]
+_Kinds = tuple[tuple[str, int], ...]
+_Tiles = dict[tuple[int, ...], dict[str, Any]]
+
+
+def _tiles(op: str, attributes: _Attributes, operands: _Kinds, results: tuple[str, ...], sizes: Mapping[tuple[int, ...], _Attributes]) -> _Tiles:
+    """Of the products that find would find with the attributes of these sizes, what index.json says of their tiles."""
     given = dict(attributes)
     fitting = [entry for entry in index() if entry["op"] == op and "us" in entry.get("tile", ()) and _fits(entry, given, operands, results)]
-    tiles = {(entry["attributes"]["tokens"], entry["attributes"]["rows"]): entry["tile"] for entry in fitting}
-    for tokens, rows in LAYER_SIZES:
-        if (tokens, rows) not in tiles:
-            find(op, {**given, "tokens": tokens, "rows": rows}, operands, results)
+    tiles = {}
+    for size, more in sizes.items():
+        tile = next((entry["tile"] for entry in fitting if all(entry["attributes"].get(name) == number for name, number in more)), None)
+        if tile is None:
+            find(op, {**given, **dict(more)}, operands, results)
             raise NotFound(f"{folder() / 'index.json'}: does not say how long {op} takes: it is that of another version; ./dev wheel makes it again")
+        tiles[size] = tile
     return tiles
+
+
+@functools.lru_cache(maxsize=None)
+def layer_tiles(op: str, attributes: _Attributes, operands: _Kinds, results: tuple[str, ...]) -> _Tiles:
+    """The tiles of the products of a layer, by the sizes that they are for. NotFound where one of LAYER_SIZES is not there: a package may have some
+    bundles only."""
+    return _tiles(op, attributes, operands, results, {size: tuple(zip(("tokens", "rows"), size)) for size in LAYER_SIZES})
+
+
+@functools.lru_cache(maxsize=None)
+def expert_tiles(op: str, attributes: _Attributes, operands: _Kinds, results: tuple[str, ...]) -> _Tiles:
+    """The same of experts, whose products are those of expert_sizes."""
+    given = dict(attributes)
+    sizes = expert_sizes(given["format"], given["group_size"], results[0], "bias" in op)
+    return _tiles(op, attributes, operands, results, {size: attributes_of(size) for size in sizes})
 
 
 def path(name: str) -> Optional[pathlib.Path]:

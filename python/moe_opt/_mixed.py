@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Optional
 
 GROUP_SIZES = (32, 64, 128)  # weights along K that share a scale; of MX blocks 32
 GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
@@ -29,34 +29,38 @@ LAYER_SIZES = (
 LAYER_COLUMNS = 8192
 EXPERT_SIZES = (256, 4096, 2048)  # E, N, K that products of experts are compiled for, or as many experts as there may be
 MOST_EXPERTS = 1024
-# Products of few tokens of each expert and four-bit weights: by the tiles of 128 rows that all experts with tokens have, about, of which an
-# H200 works off TILES at once. (tokens of all experts, N, K) that each is compiled for, with as many experts as above: tiles are smaller where that
-# keeps more of an H200 busy (docs/performance/mixed_experts.md).
-TILES, TILE_ROWS = 264, 128
-HALF_A_ROUND, MOST_OF_A_ROUND, ONE_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 160, 256, 360, 7072
+# Products of few tokens of each expert and four-bit weights: by the tiles of 128 rows that all experts with tokens have, about. (tokens of all experts, N, K)
+# that each is compiled for, with as many experts as above: tiles are smaller where that keeps more of an H200 busy (docs/performance/mixed_experts.md).
+HALF_A_ROUND, MOST_OF_A_ROUND, FEW_ROUNDS, MANY_ROUNDS = 128, 160, 360, 7072
 EXPERTS_BY_TILES = {
-    HALF_A_ROUND: (8, 2048, 4096), MOST_OF_A_ROUND: (8, 2560, 4096), ONE_ROUND: (8, 4096, 2048), FEW_ROUNDS: (8, 5760, 4096), MANY_ROUNDS: (512, 4096, 2048),
+    HALF_A_ROUND: (8, 2048, 4096), MOST_OF_A_ROUND: (8, 2560, 4096), FEW_ROUNDS: (8, 5760, 4096), MANY_ROUNDS: (512, 4096, 2048),
 }  # fmt: skip
 
-# The products of experts, by the tokens of each, on average: how many a product is compiled for, and up to how many it is used where experts are drawn
-# for tokens at random; the last for any number (docs/performance/mixed_python.md).
-_FEW = ((2, 6), (12, 14))
-_GROUP_SUMS = (*_FEW, (24, 28), (40, 56), (96, 106), (384, math.inf))
-_GROUP_SUMS_OF_32 = (*_FEW, (24, 26), (40, 44), (96, 106), (384, math.inf))
-# Tokens become f16 first from some number on, where the weights of an expert have rows and columns enough; others have products of their own for as many
-# tokens of each, compiled for SMALL_ROWS.
-_IN_F16 = (*_FEW, (24, 28), (40, 52), (96, 104), (120, 136), (384, math.inf))
-_IN_F16_OF_32 = (*_FEW, (24, 26), (40, 104), (120, 136), (384, math.inf))
+# The products of experts else, by how many tokens of each, on average, they are compiled for. Tokens become f16 first from some number on, where the weights
+# of an expert have rows and columns enough; some more products, compiled for SMALL_ROWS, leave them as they are.
+_GROUP_SUMS, _IN_F16, _IN_F16_OF_32 = (12, 24, 40, 96, 384), (12, 24, 40, 96, 120, 384), (12, 24, 40, 120, 384)
 SMALL_ROWS = 768
-_MXFP4 = ((2, 6), (12, 12), (24, 36), (40, 104), (120, 150), (384, math.inf))
-_MXFP8 = ((2, 5), (12, 36), (64, 120), (384, 384), (1024, math.inf))
-# Which of EXPERTS_BY_TILES is used up to how many rounds, as lib/Kernels/mixed_mm/Candidates.c has it. A product is named by what it is compiled for and
-# serves other rounds, too.
-_INTEGERS_BY_ROUNDS = (
-    (0.5, HALF_A_ROUND), (0.75, MOST_OF_A_ROUND), (1, ONE_ROUND), (1.5, HALF_A_ROUND), (2, MOST_OF_A_ROUND), (16, HALF_A_ROUND), (math.inf, MANY_ROUNDS),
-)  # fmt: skip
-_MXFP4_BY_ROUNDS = ((0.5, HALF_A_ROUND), (0.75, MOST_OF_A_ROUND), (1, ONE_ROUND), (4, FEW_ROUNDS), (math.inf, MANY_ROUNDS))
-_MXFP4_OF_F16_BY_ROUNDS = ((0.75, HALF_A_ROUND), (1, ONE_ROUND), (4, FEW_ROUNDS), (math.inf, MANY_ROUNDS))
+_MXFP4, _MXFP8 = (12, 24, 40, 120, 384), (2, 12, 64, 384, 1024)
+FEW_EACH = 2  # tokens of each expert, in products by tiles
+# Of EXPERTS_BY_TILES, those that there are.
+_INTEGERS_BY_TILES = (HALF_A_ROUND, MOST_OF_A_ROUND, MANY_ROUNDS)
+_MXFP4_BY_TILES = (*_INTEGERS_BY_TILES, FEW_ROUNDS)
+_MXFP4_OF_F16_BY_TILES = (HALF_A_ROUND, FEW_ROUNDS, MANY_ROUNDS)
+# Products of few experts, whose tiles of 256 rows would leave multiprocessors idle: by how many CTAs divide the columns of a tile, and how many warpgroups
+# it has, of 64 rows each (docs/performance/mixed_sizes.md, "Few experts"). (experts, N, K) that each is compiled for, and tokens of each expert.
+_FOUR_CTAS, _TWO_CTAS, _TWO_WARPGROUPS, _THREE_WARPGROUPS = (4, 2), (2, 2), (1, 2), (1, 3)
+_FEW_EXPERTS = {_FOUR_CTAS: (1, 2048, 4096), _TWO_CTAS: (2, 2560, 4096), _TWO_WARPGROUPS: (4, 3584, 4096), _THREE_WARPGROUPS: (4, 5632, 4096)}
+_Few = Mapping[tuple[int, int], tuple[int, ...]]
+_FEW_SCALED: _Few = {  # of weights that are multiplied by their scales
+    _FOUR_CTAS: (16, 40, 90), _TWO_CTAS: (16, 40, 64, 90), _TWO_WARPGROUPS: (16, 36, 76, 120), _THREE_WARPGROUPS: (16, 60, 120),
+}  # fmt: skip
+_FEW_SUMS: _Few = {_TWO_CTAS: (16, 40, 64), _TWO_WARPGROUPS: (8, 16, 36)}
+_FEW_IN_F16: _Few = {_FOUR_CTAS: (90,), _TWO_CTAS: (16, 40, 64, 90), _TWO_WARPGROUPS: (8, 16, 36, 76, 120), _THREE_WARPGROUPS: (60, 120)}
+_FEW_FP8: _Few = {_TWO_CTAS: (16, 40, 64), _TWO_WARPGROUPS: (36, 76), _THREE_WARPGROUPS: (36, 76)}
+# Groups of tokens differ by so much of the mean, as experts are not alike, beside what drawing tokens makes.
+_SKEW = 0.15
+# A product of experts may have from a part to a multiple of the tokens of each that it is compiled for, but the first and the last, which are for any.
+_FEWEST, _MOST = 1 / 3, 3
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
 ROOM = {1: 132, 2: 66, 4: 30, 8: 15}
@@ -115,78 +119,103 @@ def layer_size(tiles: Mapping[tuple[int, int], Tile], tokens: int, rows: int, co
     return min((size for size in candidates(tiles, tokens) if tiles[size]["columns"] <= columns), key=cost)
 
 
-def _by_rounds(form: str, dtype: str) -> tuple[tuple[float, int], ...]:
-    if form != "f4E2M1FN":
-        return _INTEGERS_BY_ROUNDS
-    return _MXFP4_BY_ROUNDS if dtype == "bf16" else _MXFP4_OF_F16_BY_ROUNDS
-
-
 def _becomes_f16(form: str, dtype: str, biased: bool) -> bool:
     return form == "i4" and dtype == "bf16" and not biased
 
 
-def _is_small(rows: int, columns: int, group: int) -> bool:
-    """Whether tokens stay bf16, however many (passes/ExpandRecipes.c)."""
-    return rows < 1024 if group == 32 else rows < 2048 or columns < 1536
-
-
-def _small_products(group: int) -> tuple[int, ...]:
-    """Of _GROUP_SUMS, those whose tokens would become f16 if rows and columns were enough."""
-    return (40, 96, 384) if group == 32 else (96, 384)
-
-
-def _expert_limits(form: str, group: int, dtype: str, in_f16: bool) -> tuple[tuple[int, float], ...]:
-    """The products of experts of such weights (group), tokens (dtype) and results."""
-    if form == "f8E4M3FN":
-        return _MXFP8
-    if form == "f4E2M1FN" and dtype == "bf16":
-        return _MXFP4
-    if in_f16:
-        return _IN_F16_OF_32 if group == 32 else _IN_F16
-    return _GROUP_SUMS_OF_32 if group == 32 else _GROUP_SUMS
-
-
 def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[int, ...]]:
-    """What the products of experts are compiled for, the fewest tokens first: (tokens of each,), (few tokens of each, one of EXPERTS_BY_TILES), or
-    (more tokens of each, SMALL_ROWS). form, group: of the weights; dtype: of the tokens; biased: results have a bias."""
-    in_f16 = _becomes_f16(form, dtype, biased)
-    few, *more = (tokens for tokens, _ in _expert_limits(form, group, dtype, in_f16))
-    by_tiles: list[tuple[int, ...]] = [(few,)]
-    if form != "f8E4M3FN":
-        by_tiles = [(few, tiles) for tiles in sorted({tiles for _, tiles in _by_rounds(form, dtype)})]
-    small = _small_products(group) if in_f16 else ()
-    return [*by_tiles, *((tokens,) for tokens in more), *((tokens, SMALL_ROWS) for tokens in small)]
+    """What the products of experts are compiled for: (tokens of each,), (few tokens of each, one of EXPERTS_BY_TILES), (more tokens of each,
+    SMALL_ROWS), and of few experts (tokens of each, CTAs that divide the columns of a tile, its warpgroups). form, group: of the weights; dtype: of the
+    tokens; biased: results have a bias."""
+    small: tuple[int, ...] = ()
+    if form == "f8E4M3FN":
+        tiles, known, few = (), _MXFP8, _FEW_FP8
+    elif form == "f4E2M1FN":
+        tiles, known, few = (_MXFP4_BY_TILES, _MXFP4, _FEW_SCALED) if dtype == "bf16" else (_MXFP4_OF_F16_BY_TILES, _GROUP_SUMS, _FEW_SUMS)
+    elif _becomes_f16(form, dtype, biased):
+        tiles, known, few = _INTEGERS_BY_TILES, _IN_F16_OF_32 if group == 32 else _IN_F16, _FEW_IN_F16
+        small = (40, 96, 384) if group == 32 else (96, 384)
+    else:
+        tiles, known, few = _INTEGERS_BY_TILES, _GROUP_SUMS, _FEW_SUMS
+    return [
+        *((FEW_EACH, count) for count in sorted(tiles)), *((tokens,) for tokens in known), *((tokens, SMALL_ROWS) for tokens in small),
+        *((tokens, *tile) for tile, each in few.items() for tokens in each),
+    ]  # fmt: skip
 
 
 def names_of(size: tuple[int, ...]) -> tuple[str, ...]:
     """What index.json calls the numbers of one of expert_sizes."""
+    if len(size) == 3:
+        return "tokens", "ctas", "warpgroups"
     return ("tokens", "rows" if size[1:] == (SMALL_ROWS,) else "tiles")[: len(size)]
 
 
-def compiled_for(size: tuple[int, ...], experts: int = EXPERT_SIZES[0]) -> tuple[int, int, int]:
-    """Tokens of all experts, N and K that the product of one of expert_sizes is compiled for."""
-    _, rows, columns = EXPERT_SIZES
+def attributes_of(size: tuple[int, ...]) -> tuple[tuple[str, Optional[int]], ...]:
+    """The attributes by which index.json tells the product of one of expert_sizes from others, with None for what it has not."""
+    found = dict(zip(names_of(size), size))
+    return tuple((name, found.get(name)) for name in ("tokens", "tiles", "rows", "ctas", "warpgroups"))
+
+
+def compiled_for(size: tuple[int, ...], experts: Optional[int] = None) -> tuple[int, int, int, int]:
+    """Tokens of all experts, experts, N and K that the product of one of expert_sizes is compiled for; or as many experts as are given."""
+    usual, rows, columns = EXPERT_SIZES
     names = names_of(size)
+    if "ctas" in names:
+        usual, rows, columns = _FEW_EXPERTS[size[1], size[2]]
+    experts = usual if experts is None else experts
     if "tiles" in names:
-        return EXPERTS_BY_TILES[size[1]]
-    return size[0] * experts, SMALL_ROWS if "rows" in names else rows, columns
+        tokens, rows, columns = EXPERTS_BY_TILES[size[1]]
+        return tokens, experts, rows, columns
+    return size[0] * experts, experts, SMALL_ROWS if "rows" in names else rows, columns
 
 
-def expert_tiles(tokens: int, experts: int, rows: int, form: str, dtype: str) -> int:
-    """Which of EXPERTS_BY_TILES is used for so many tokens (dtype) of all experts, a few of each, that are drawn at random. form: of the weights, of
-    which each expert has so many rows."""
-    touched = experts * (1 - (1 - 1 / experts) ** tokens)
-    rounds = touched * -(-rows // TILE_ROWS) / TILES
-    return next(tiles for most, tiles in _by_rounds(form, dtype) if rounds <= most)
+def _above(limit: float, mean: float, deviation: float) -> float:
+    """How probable it is that a normal number is above a limit."""
+    return 0.5 * math.erfc((limit - mean) / (deviation * math.sqrt(2)))
 
 
-def expert_size(tokens: int, experts: int, rows: int, columns: int, form: str, group: int, dtype: str, biased: bool) -> tuple[int, ...]:
-    """Which of expert_sizes is used for so many tokens of all experts. form, group: of the weights, (rows, columns) for each expert; dtype: of the
-    tokens; biased: results have a bias."""
-    in_f16 = _becomes_f16(form, dtype, biased)
-    small = in_f16 and _is_small(rows, columns, group)
-    limits = _expert_limits(form, group, dtype, in_f16 and not small)
-    found = next((known for known, limit in limits[:-1] if tokens <= limit * experts), limits[-1][0])
-    if found == limits[0][0] and form != "f8E4M3FN":
-        return found, expert_tiles(tokens, experts, rows, form, dtype)
-    return (found, SMALL_ROWS) if small and found in _small_products(group) else (found,)
+def _rounds(mean: float, deviation: float, room: float) -> float:
+    """How often, on average, as many tiles as there is room for are worked off: one time at least. The number of tiles is normal."""
+    mean, deviation = mean / room, max(deviation / room, 1e-3)
+    first = max(1, math.floor(mean - 3 * deviation))
+    return first + sum(_above(limit + 0.5 / room, mean, deviation) for limit in range(first, math.ceil(mean + 3 * deviation) + 1))
+
+
+def expert_terms(tile: Tile, tokens: int, experts: int, rows: int, columns: int) -> tuple[float, ...]:
+    """The same as `terms` of a product of experts, with five numbers: of a begin, a round, 1000 columns of a round, what more of these a full round
+    takes, and the tokens that tiles have, since those of several widths take the less the fewer there are. Tokens choose experts at random, and sizes of
+    groups are thought to be normal."""
+    mean, chosen = tokens / experts, 1 - (1 - 1 / experts) ** tokens  # chosen: how probable it is that an expert has tokens
+    deviation = math.sqrt(mean + (_SKEW * mean) ** 2) if experts > 1 else 1e-3
+    of_group, variance, limit = 1.0, chosen * (1 - chosen), tile["tokens"] + 0.5
+    while (more := _above(limit, mean, deviation)) > 1e-3:
+        of_group, variance, limit = of_group + more, variance + more * (1 - more), limit + tile["tokens"]
+    room, of_rows = ROOM[tile["ctas"]] * tile["at_once"], -(-rows // tile["rows"])
+    tiles = experts * chosen * of_group * of_rows
+    taken = tiles / room
+    work, of_tile = columns / 1000, min(tile["tokens"], mean / chosen / of_group) / 100
+    if tile["divided"]:
+        return 1, max(1, 1 / taken), taken * work, taken, taken * work * of_tile
+    often = _rounds(tiles, math.sqrt(experts * variance) * of_rows, room)
+    return 1, often, often * work, taken * work, often * work * of_tile
+
+
+def expert_candidates(sizes: Iterable[tuple[int, ...]], tokens: int, experts: int) -> list[tuple[int, ...]]:
+    """Those of expert_sizes that a product of so many tokens of all experts may have."""
+    sizes, each = list(sizes), tokens / experts
+    least, most = min(size[0] for size in sizes), max(size[0] for size in sizes)
+    return [size for size in sizes if (each >= _FEWEST * size[0] or size[0] == least) and (each <= _MOST * size[0] or size[0] == most)]
+
+
+def expert_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int, rows: int, columns: int) -> tuple[int, ...]:
+    """Which of expert_sizes is used for so many tokens of all experts, of which there are some, as rows: that which takes the least time. tiles: what
+    index.json says of each."""
+
+    def cost(size: tuple[int, ...]) -> float:
+        tile = tiles[size]
+        found = expert_terms(tile, tokens, experts, rows, columns)
+        if tile["divided"] and found[3] < 1:  # fewer tiles than CTAs that would divide them
+            return math.inf
+        return sum(number * term for number, term in zip(tile["us"], found)) + us_of_f16(tile, tokens, columns)
+
+    return min((size for size in expert_candidates(tiles, tokens, experts) if tiles[size]["columns"] <= columns), key=cost)

@@ -416,11 +416,11 @@ class Programs(unittest.TestCase):
                         index.write_text(json.dumps({"version": 1, "bundles": [entry, entry | {field: wrong}]}))
                         if field != "attributes" or not isinstance(wrong, dict):
                             self.refuses(moe_opt.InvalidBundle, "index.json: bundles[1] does not", moe_opt._bundles.index.__wrapped__)
-                tile = {"tokens": 8, "rows": 64, "ctas": 1, "divided": 0, "f16": 0, "columns": 32, "us": [4, 0.5, 1, 0]}
+                tile = {"tokens": 8, "rows": 64, "ctas": 1, "at_once": 1, "divided": 0, "f16": 0, "columns": 32, "us": [4, 0.5, 1, 0]}
                 index.write_text(json.dumps({"version": 1, "bundles": [entry | {"tile": tile}]}))
                 moe_opt._bundles.index.__wrapped__()
-                wrong = [("us", us) for us in ([4, 0.5, 1], ["4"] * 4, [True] * 4, [math.nan] * 4, [-1, 0, 0, 0], [10**400, 0, 0, 0], None, {})]
-                for name, value in (*wrong, ("ctas", 3), ("rows", 0), ("tokens", True), ("columns", -1)):
+                wrong = [("us", us) for us in ([4, 0.5, 1], [4, 0.5, 1, 0, 0], ["4"] * 4, [True] * 4, [math.nan] * 4, [-1, 0, 0, 0], [10**400, 0, 0, 0], None, {})]
+                for name, value in (*wrong, ("ctas", 3), ("at_once", 0), ("rows", 0), ("tokens", True), ("columns", -1)):
                     index.write_text(json.dumps({"version": 1, "bundles": [entry | {"tile": tile | {name: value}}]}))
                     self.refuses(moe_opt.InvalidBundle, "index.json: bundles[0] does not", moe_opt._bundles.index.__wrapped__)
                 shutil.copytree(self.folder, index.parent / "whole")

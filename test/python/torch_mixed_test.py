@@ -165,7 +165,7 @@ SIZES_OF_EXPERTS = sorted({size for form in FORMS for size in sizes_of_experts(*
 
 @pytest.mark.parametrize("size", SIZES_OF_EXPERTS)
 def test_each_product_of_experts(monkeypatch, asked, size):
-    monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: tuple(zip(_mixed.names_of(size), size)))
+    monkeypatch.setattr(_ops, "_expert_attributes", lambda *_: _mixed.attributes_of(size))
     for form, group, dtype, biased in FORMS:
         if size not in sizes_of_experts(form, group, dtype, biased):
             continue
@@ -173,7 +173,7 @@ def test_each_product_of_experts(monkeypatch, asked, size):
         bias = torch.arange(E * N, device=DEVICE).remainder(17).reshape(E, N).to(dtype) if biased else None
         x, offs = tokens(150, dtype, columns=COLUMNS), ends(5, 0, 145)  # tiles of several widths, and two of an expert
         assert torch.equal(moe.mixed_mm(x, weights, offs, bias), expected(x, values, offs, bias)), form
-        assert tuple(asked[-1][name] for name in _mixed.names_of(size)) == size
+        assert dict(_mixed.attributes_of(size)).items() <= asked[-1].items()
 
 
 def tiles_of(form, group, dtype="bf16", scales="bf16"):
@@ -188,8 +188,10 @@ def test_products_by_sizes(asked):
         moe.mixed_mm(tokens(rows, columns=COLUMNS), weights)
         assert (asked[-1]["tokens"], asked[-1]["rows"]) == _mixed.layer_size(tiles_of("i4", 32), rows, N, COLUMNS)
     weights, _ = weights_of("i4", 32, BF16, E)
-    moe.mixed_mm(tokens(42, columns=COLUMNS), weights, ends(5, 0, 37))
-    assert asked[-1]["tokens"] == 12, "14 of each of 3"
+    for sizes in ((5, 0, 37), (1, 1, 1), (70, 20, 0)):
+        moe.mixed_mm(tokens(sum(sizes), columns=COLUMNS), weights, ends(*sizes))
+        size = _mixed.expert_size(expert_tiles_of("i4", 32), sum(sizes), E, N, COLUMNS)
+        assert dict(_mixed.attributes_of(size)).items() <= asked[-1].items()
 
 
 def test_sizes():
@@ -273,66 +275,77 @@ def test_fit(monkeypatch):
 
 
 def test_all_are_timed():
-    """python/mixed_times.json knows every product of a layer, and no others: none takes no time, or less with more columns."""
+    """python/mixed_times.json knows every product, and no others: none takes no time, or less with more columns."""
     make_bundles = script("python/make_bundles.py")
+    products = {b.name: b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized)}
     for entry in _bundles.index():
-        if "us" in entry.get("tile", ()) and "_bias" not in entry["op"]:
-            timed = make_bundles.TIMES[make_bundles.kind_of(entry["bundle"])]["{tokens}x{rows}".format(**entry["attributes"])]
-            assert (make_bundles.timed_tile(entry["tile"]), entry["tile"]["us"]) == (timed["tile"], timed["us"]), f"{entry['bundle']} has another schedule than when it was timed"
-    layers = [b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized) and not b.is_grouped()]
-    assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in layers} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
-    for begin, often, work, more in (timed["us"] for sizes in make_bundles.TIMES.values() for timed in sizes.values()):
-        assert 2 < begin + often < 40 and 0 < work < 20 and 0 <= more < 4
+        kind = make_bundles.kind_of(entry["bundle"]) if "us" in entry.get("tile", ()) else ""
+        if kind and ("_bias" not in entry["op"] or "-biased" in kind):
+            timed = products[entry["bundle"]].timed()
+            assert entry["tile"] | timed["tile"] == entry["tile"] and entry["tile"]["us"] == timed["us"], f"{entry['bundle']} has another schedule than when it was timed"
+    assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in products.values()} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
+    for begin, often, *work in (timed["us"] for sizes in make_bundles.TIMES.values() for timed in sizes.values()):
+        assert 2 < begin + often < 40 and 0 < sum(work) < 40 and min(work) >= 0
+
+
+def expert_tiles_of(form, group, dtype="bf16", scales="bf16"):
+    w = ("f8E4M3FN", 3) if form == "f8E4M3FN" else ("ui8", 4)
+    return _bundles.expert_tiles("scaled_grouped_mm.mixed_mm", (("format", form), ("group_size", group)), (w, (scales, 3), (dtype, 2), ("i32", 1)), (dtype,))
 
 
 def test_sizes_of_experts():
-    """On both sides of limits, by weights, tokens and bias."""
-    def sizes(counts, *kind):
-        return [_mixed.expert_size(m, 8, 4096, 2048, *kind)[0] for m in counts]
+    """Every size has a product that takes it; few experts have tiles of fewer rows or divided columns, few tokens panels, many tokens wide tiles."""
+    forms = [("i4", 32), ("f4E2M1FN", 32, "bf16", "f8E8M0FNU"), ("f8E4M3FN", 32, "bf16", "f8E8M0FNU")]
+    for form in forms:
+        tiles = expert_tiles_of(*form)
+        assert set(tiles) == set(_mixed.expert_sizes(*form[:2], "bf16", False))
+        for m in (1, 8, 100, 1000, 1 << 20, (1 << 31) - 1):
+            for e in (1, 2, 8, 1000, 1 << 20):
+                for n in (16, 4096, 1 << 24):
+                    for k in (32, 256, 4096, 1 << 20):
+                        assert tiles[_mixed.expert_size(tiles, m, e, n, k)]["columns"] <= k
 
-    few, many = (0, 48, 49, 112, 113), (2, 2, 12, 12, 24)
-    assert sizes((*few, 208, 209, 832, 833, 1088, 1089, 1 << 20), "i4", 32, "bf16", False) == [*many, 24, 40, 40, 120, 120, 384, 384]
-    for group in (64, 128):
-        assert sizes((*few, 224, 225, 416, 417, 832, 833, 1089), "i4", group, "bf16", False) == [*many, 24, 40, 40, 96, 96, 120, 384]
-    for kind in (("i4", 64, "bf16", True), ("i4", 64, "f16", False), ("ui4", 128, "bf16", False), ("ui4", 64, "f16", True)):
-        assert sizes((*few, 224, 225, 448, 449, 848, 849), *kind) == [*many, 24, 40, 40, 96, 96, 384]
-    for kind in (("i4", 32, "bf16", True), ("ui4", 32, "bf16", False), ("f4E2M1FN", 32, "f16", False)):
-        assert sizes((*few, 208, 209, 352, 353, 848, 849), *kind) == [*many, 24, 40, 40, 96, 96, 384]
-    for biased in (False, True):
-        assert sizes((48, 49, 96, 97, 288, 289, 832, 833, 1200, 1201), "f4E2M1FN", 32, "bf16", biased) == [2, 12, 12, 24, 24, 40, 40, 120, 120, 384]
-        assert sizes((40, 41, 288, 289, 960, 961, 3072, 3073), "f8E4M3FN", 32, "bf16", biased) == [2, 12, 12, 64, 64, 384, 384, 1024]
-    assert _mixed.expert_size(5, 0, 4096, 2048, "i4", 32, "bf16", False) == (384,)
+    def chosen(tiles, each, experts, rows):
+        return tiles[_mixed.expert_size(tiles, each * experts, experts, rows, 7168)]
 
-
-def test_sizes_of_small_experts():
-    """Few rows or columns: tokens stay bf16, as in the compiler."""
-    def sizes(counts, rows, columns, group, biased=False):
-        return [_mixed.expert_size(m, 8, rows, columns, "i4", group, "bf16", biased) for m in counts]
-
-    small = _mixed.SMALL_ROWS
-    assert sizes((300, 449, 848, 849), 2032, 2048, 64) == sizes((300, 449, 848, 849), 2048, 1472, 64) == [(40,), (96, small), (96, small), (384, small)]
-    assert sizes((300, 449, 1088, 1089), 2048, 1536, 128) == [(40,), (96,), (120,), (384,)]
-    assert sizes((208, 209, 353, 849), 1008, 2048, 32) == [(24,), (40, small), (96, small), (384, small)]
-    assert sizes((209, 833), 1024, 128, 32) == [(40,), (120,)] and sizes((449,), 768, 768, 64, True) == [(96,)]
-    assert len(sizes((8,), 768, 768, 64)[0]) == 2
+    for form in forms:
+        tiles = expert_tiles_of(*form)
+        few, some, many = (chosen(tiles, 16, experts, 2048) for experts in (2, 8, 256))
+        assert few["ctas"] > 1 and (some["ctas"], some["rows"]) == (1, 128) and (many["ctas"], many["rows"]) == (1, 256), "32, 128 and 4096 tiles of 128 rows"
+        widths = [chosen(tiles, each, 256, 4096)["tokens"] for each in (1, 10, 30, 100)]
+        assert widths == sorted(widths) and widths[0] == 8 < widths[-1]
+    i4, mx = expert_tiles_of("i4", 32), expert_tiles_of("f4E2M1FN", 32, "bf16", "f8E8M0FNU")
+    assert [chosen(i4, each, 256, 4096)["f16"] for each in (1, 12, 64, 512)] == [0, 0, 1, 1]
+    assert chosen(mx, 1, 384, 4096)["divided"] and not chosen(mx, 1, 4, 512)["divided"], "all CTAs divide the last tiles where there are more than CTAs"
 
 
-def test_tiles_of_experts():
-    """Few tokens of each expert: on both sides of limits, by rounds of 264 tiles of 128 rows."""
-    def tiles(tokens, form="i4", group=32, dtype="bf16", rows=128, experts=1 << 20):  # of so many that each token has another
-        found = _mixed.expert_size(tokens, experts, rows, 2048, form, group, dtype, False)
-        assert found[0] == 2
-        return found[1]
+def test_terms_of_experts():
+    """What the five numbers of a product are multiplied by, where it is known: without tokens that differ, and with tiles for each group."""
+    tile = {"tokens": 64, "rows": 128, "ctas": 1, "at_once": 2, "divided": 0, "f16": 0, "columns": 32}
 
-    half, most, one, few, many = _mixed.EXPERTS_BY_TILES
-    counts = (132, 133, 198, 199, 264, 265, 396, 397, 528, 530, 1056, 1058, 4220, 4240)
-    for kind in (("i4", 32), ("i4", 64, "f16"), ("ui4", 128), ("ui4", 32, "f16")):
-        assert [tiles(m, *kind) for m in counts] == [half, most, most, one, one, half, half, most, most, half, half, half, half, many]
-    assert [tiles(m, "f4E2M1FN") for m in counts] == [half, most, most, one, one, few, few, few, few, few, few, many, many, many]
-    assert [tiles(m, "f4E2M1FN", dtype="f16") for m in counts] == [half, half, half, one, one, few, few, few, few, few, few, many, many, many]
-    assert tiles(133, rows=1) == most and tiles(66, rows=129) == half and tiles(67, rows=129) == most
-    assert tiles(8, rows=4096, experts=8) == most, "some of 8 experts have two of 8 tokens: 168 tiles"
-    assert _mixed.expert_size(8, 256, 4096, 2048, "f8E4M3FN", 32, "bf16", False) == (2,)
+    def terms(tokens, experts, rows, **changes):
+        return pytest.approx(_mixed.expert_terms(tile | changes, tokens, experts, rows, 4000), rel=2e-3)
+
+    assert (1, 1, 4, 4 / 264, 4 * 0.32) == terms(32, 1, 128), "of one expert"
+    assert (1, 2, 8, 4 * 300 / 264, 8 * 0.64) == terms(64, 1, 128 * 300), "of 300 tiles 264 are there at once"
+    assert (1, 3, 12, 4 * 300 / 132, 12 * 0.64) == terms(64, 1, 128 * 300, at_once=1)
+    assert (1, 10, 40, 40, 40 * 0.64) == terms(64, 1, 128 * 300, ctas=4, at_once=1)
+    assert (1, 1, 4, 4 * 2 / 264, 4 * 0.5) == terms(100, 1, 128), "two tiles of 50 tokens"
+    assert (1, 2, 2, 0.5, 2 * 0.64) == terms(64, 1, 128 * 66, at_once=1, divided=1), "two CTAs have a tile"
+    often = [_mixed.expert_terms(tile | {"at_once": 1}, tokens, 132, 128, 4000)[1] for tokens in (20 * 132, 60 * 132, 64 * 132)]
+    assert often[0] == pytest.approx(1, abs=0.01) and 1.5 < often[1] < often[2] < 2.1, "the more groups there are with more tokens than a tile has"
+
+
+def test_least_time_of_experts():
+    """The product that takes the least time; not one for other numbers of tokens, nor where fewer tiles than CTAs would be divided."""
+    tile = {"tokens": 64, "rows": 128, "ctas": 1, "at_once": 1, "divided": 0, "f16": 0, "columns": 32}
+    fast, slow = tile | {"us": [1, 1, 1, 0, 0]}, tile | {"us": [2, 1, 1, 0, 0]}
+    assert _mixed.expert_size({(12,): slow, (40,): fast, (384,): slow}, 320, 8, 4096, 4096) == (40,)
+    assert _mixed.expert_size({(12,): fast, (40,): slow, (384,): fast}, 320, 8, 4096, 4096) == (40,), "384 are too many, and 12 too few"
+    assert _mixed.expert_size({(12,): slow, (40,): fast | {"f16": 1}, (36, 1, 2): slow}, 320, 8, 4096, 4096) == (36, 1, 2), "f16 first takes 4 us"
+    divided = fast | {"divided": 1}
+    assert [_mixed.expert_size({(40,): divided, (36, 1, 2): slow}, 320, 8, rows, 4096) for rows in (1024, 4096)] == [(36, 1, 2), (40,)]
+    assert _mixed.expert_size({(40,): fast | {"columns": 1024}, (36, 1, 2): slow}, 320, 8, 4096, 512) == (36, 1, 2)
 
 
 @pytest.mark.parametrize("left", ["some", "no tiles"])

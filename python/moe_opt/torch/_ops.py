@@ -312,10 +312,9 @@ def _layer_attributes(op, attributes, kinds, results, tokens, rows, columns):
 
 
 @functools.lru_cache(maxsize=4096)
-def _expert_attributes(*sizes_and_kind):
+def _expert_attributes(op, attributes, kinds, results, tokens, experts, rows, columns):
     """The same of experts."""
-    size = _mixed.expert_size(*sizes_and_kind)
-    return tuple(zip(_mixed.names_of(size), size))
+    return _mixed.attributes_of(_mixed.expert_size(_bundles.expert_tiles(op, attributes, kinds, results), tokens, experts, rows, columns))
 
 
 def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=False):
@@ -324,10 +323,11 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=Fals
         return _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size)
     op = "scaled_grouped_mm.mixed_mm" + "_zeros" * (zeros is not None) + "_bias" * (bias is not None)
     attributes, kinds, results = (("format", format), ("group_size", group_size)), _kinds(*operands), (_NAMES[x.dtype],)
+    tokens, (rows, columns) = x.shape[0], (scales.shape[-2], x.shape[1])
     if offs is None:
-        attributes += _layer_attributes(op, attributes, kinds, results, x.shape[0], scales.shape[-2], x.shape[1])
+        attributes += _layer_attributes(op, attributes, kinds, results, tokens, rows, columns)
     else:
-        attributes += _expert_attributes(x.shape[0], offs.shape[0], scales.shape[-2], x.shape[1], format, group_size, _NAMES[x.dtype], bias is not None)
+        attributes += _expert_attributes(op, attributes, kinds, results, tokens, max(1, offs.shape[0]), rows, columns)
     return function(op, "call", attributes, kinds, results, overlap=constant)(*operands)
 
 
