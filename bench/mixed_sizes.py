@@ -5,11 +5,12 @@ product suits which sizes.
     python/make_bundles.py FOLDER --only '^mixed_mm(_zeros|_bias)?-'           where LLVM is
     bench/mixed_sizes.py time FOLDER OUT [--only PATTERN]                      where an H200 and PyTorch are: microseconds, as JSON
     bench/mixed_sizes.py fit FOLDER OUT python/mixed_times.json                anywhere with numpy
+    bench/mixed_sizes.py table python/mixed_times.json lib/Kernels/mixed_mm/ExpertTimes.def
 
 `time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA
 graphs of one call, on random data; L2 is cleared before each, and figures are medians. Sizes of experts are drawn at random, always the same ones, with groups of
 tokens of equal weight or not. `fit` finds the numbers of each product that moe_opt/_mixed.py has, none of them negative, with
-the least squares of relative errors. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
+the least squares of relative errors. `table` writes those of experts by which the compiler chooses where sizes are known. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
 of all sizes, and of those that were left out of the fit (each third).
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -40,8 +41,8 @@ EXPERTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 384)
 EXPERT_ROWS = (512, 768, 1024, 1408, 1536, 2048, 2560, 2880, 3072, 3584, 4096, 5120, 5760, 7168, 14336)
 EXPERT_COLUMNS = (1024, 1408, 2048, 2816, 4096, 5120, 7168)  # multiples of each group
 EXPERT_TOKENS = (0.05, 600)
-EXPERT_LAYERS = 500
-FEW_TILES, FEW_OF_ALL = 480, 0.6  # tiles of 128 rows of few experts, which this part of all have
+EXPERT_LAYERS = 600
+FEW_TILES, FEW_OF_ALL = 480, 0.7  # tiles of 128 rows of few experts, which this part of all have
 MOST_WEIGHTS, MOST_PRODUCTS = 3e9, 6e11  # elements, multiplications
 SKEWED = 0.4  # the part of sizes whose experts are of unequal weight, up to 1 + UNEQUAL times the least
 UNEQUAL = 6
@@ -156,7 +157,7 @@ def time_all(folder, out, only):
 
 
 def least_squares(rows, values):
-    """The numbers, none negative, with the least squares of relative errors. Of so few each choice of those that are not 0 is tried."""
+    """The numbers, none negative, with the least squares of relative errors. `table` writes those of experts by which the compiler chooses where sizes are known. Of so few each choice of those that are not 0 is tried."""
     import numpy
 
     rows = numpy.array(rows) / numpy.array(values)[:, None]
@@ -207,15 +208,40 @@ def fit_all(folder, source, target):
     target.write_text(f"{{\n{lines}\n}}\n")
 
 
+# ---- The compiler's table ----
+
+# What lib/Kernels/mixed_mm/CandidatesFew.c calls products, and kinds that stand for all of them. Those by tiles are for fewer tokens.
+FAMILIES = {
+    "GROUP_SUMS_OF_32": "i4-32-bf16-biased-experts", "GROUP_SUMS": "i4-64-bf16-biased-experts", "IN_F16": "i4-64-bf16-experts", "MXFP4": "f4E2M1FN-32-bf16-experts", "MXFP8": "f8E4M3FN-experts",
+}  # fmt: skip
+
+
+def write_table(source, target):
+    times, lines = json.loads(source.read_text()), []
+    for family, kind in FAMILIES.items():
+        for name, timed in times[kind].items():
+            tile, size = timed["tile"], tuple(map(int, name.split("x")))
+            if "tiles" in SIZES.names_of(size) or (family == "IN_F16") != bool(tile["f16"]):
+                continue
+            ns = ", ".join(str(round(1000 * us)) for us in timed["us"])
+            lines.append(f"MOE__TIMED({family}, {size[0]}, {tile['tokens']}, {tile['rows']}, {tile['ctas']}, {ns})\n")
+    target.write_text(
+        "/* ExpertTimes.def - what tiles of experts take on an H200, of python/mixed_times.json: `bench/mixed_sizes.py table` writes it. Family, tokens of each expert that a tile is\n"
+        " * for, the tile's tokens and rows, the CTAs that divide its columns, and five numbers in ns.\n *\n * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */\n" + "".join(lines)
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("what", choices=["time", "fit"])
-    parser.add_argument("folder", type=pathlib.Path, help="of the bundles, with index.json")
-    parser.add_argument("times", type=pathlib.Path, help="JSON that time writes and fit reads")
+    parser.add_argument("what", choices=["time", "fit", "table"])
+    parser.add_argument("folder", type=pathlib.Path, help="of the bundles, with index.json; of table the JSON that fit writes")
+    parser.add_argument("times", type=pathlib.Path, help="JSON that time writes and fit reads; what table writes")
     parser.add_argument("target", type=pathlib.Path, nargs="?", help="what fit writes")
     parser.add_argument("--only", default="", help="kinds that this is found in")
     arguments = parser.parse_args()
-    if arguments.what == "time":
+    if arguments.what == "table":
+        write_table(arguments.folder, arguments.times)
+    elif arguments.what == "time":
         time_all(arguments.folder, arguments.times, arguments.only)
     elif arguments.target:
         fit_all(arguments.folder, arguments.times, arguments.target)

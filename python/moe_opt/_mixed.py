@@ -46,21 +46,27 @@ FEW_EACH = 2  # tokens of each expert, in products by tiles
 _INTEGERS_BY_TILES = (HALF_A_ROUND, MOST_OF_A_ROUND, MANY_ROUNDS)
 _MXFP4_BY_TILES = (*_INTEGERS_BY_TILES, FEW_ROUNDS)
 _MXFP4_OF_F16_BY_TILES = (HALF_A_ROUND, FEW_ROUNDS, MANY_ROUNDS)
-# Products of few experts, whose tiles of 256 rows would leave multiprocessors idle: by how many CTAs divide the columns of a tile, and how many warpgroups
-# it has, of 64 rows each (docs/performance/mixed_sizes.md, "Few experts"). (experts, N, K) that each is compiled for, and tokens of each expert.
-_FOUR_CTAS, _TWO_CTAS, _TWO_WARPGROUPS, _THREE_WARPGROUPS = (4, 2), (2, 2), (1, 2), (1, 3)
-_FEW_EXPERTS = {_FOUR_CTAS: (1, 2048, 4096), _TWO_CTAS: (2, 2560, 4096), _TWO_WARPGROUPS: (4, 3584, 4096), _THREE_WARPGROUPS: (4, 5632, 4096)}
-_Few = Mapping[tuple[int, int], tuple[int, ...]]
-_FEW_SCALED: _Few = {  # of weights that are multiplied by their scales
-    _FOUR_CTAS: (16, 40, 90), _TWO_CTAS: (16, 40, 64, 90), _TWO_WARPGROUPS: (16, 36, 76, 120), _THREE_WARPGROUPS: (16, 60, 120),
+# Products of few experts, whose tiles of 256 rows would leave multiprocessors idle: for about how many tokens of each expert, by how many CTAs divide the
+# columns of a tile, and how many warpgroups it has, of 64 rows each (docs/performance/mixed_sizes.md, "Few experts"). (tokens of each expert, E, N, K) that
+# each is compiled for: there the compiler chooses it for all forms of weights that have it.
+FEW_EXPERTS = {
+    (16, 4, 2): (16, 1, 2048, 4096), (40, 4, 2): (48, 1, 2560, 4096), (90, 4, 2): (150, 1, 1024, 8192),
+    (16, 2, 2): (16, 2, 2560, 4096), (40, 2, 2): (48, 1, 5632, 4096), (64, 2, 2): (150, 1, 3072, 4096), (90, 2, 2): (100, 1, 5632, 4096),
+    (8, 1, 2): (10, 2, 5632, 4096), (16, 1, 2): (20, 4, 3072, 4096), (36, 1, 2): (36, 4, 3072, 4096), (76, 1, 2): (140, 1, 5632, 4096),
+    (120, 1, 2): (120, 12, 2048, 4096), (16, 1, 3): (12, 12, 3584, 4096), (36, 1, 3): (36, 8, 5632, 4096), (60, 1, 3): (64, 12, 3584, 4096),
+    (76, 1, 3): (76, 12, 3584, 4096), (120, 1, 3): (120, 3, 7168, 4096),
 }  # fmt: skip
-_FEW_SUMS: _Few = {_TWO_CTAS: (16, 40, 64), _TWO_WARPGROUPS: (8, 16, 36)}
-_FEW_IN_F16: _Few = {_FOUR_CTAS: (90,), _TWO_CTAS: (16, 40, 64, 90), _TWO_WARPGROUPS: (8, 16, 36, 76, 120), _THREE_WARPGROUPS: (60, 120)}
-_FEW_FP8: _Few = {_TWO_CTAS: (16, 40, 64), _TWO_WARPGROUPS: (36, 76), _THREE_WARPGROUPS: (36, 76)}
+_FEW_SUMS = ((16, 2, 2), (40, 2, 2), (64, 2, 2), (8, 1, 2), (16, 1, 2), (36, 1, 2))
+_FEW_IN_F16 = (*_FEW_SUMS, (90, 2, 2), (76, 1, 2), (120, 1, 2), (60, 1, 3), (120, 1, 3))
+_FEW_SCALED = (  # of weights that are multiplied by their scales
+    (16, 4, 2), (40, 4, 2), (90, 4, 2), (16, 2, 2), (40, 2, 2), (64, 2, 2), (90, 2, 2), (16, 1, 2), (36, 1, 2), (76, 1, 2), (120, 1, 2),
+    (16, 1, 3), (60, 1, 3), (120, 1, 3),
+)  # fmt: skip
+_FEW_FP8 = ((16, 2, 2), (40, 2, 2), (64, 2, 2), (36, 1, 2), (76, 1, 2), (36, 1, 3), (76, 1, 3))
 # Groups of tokens differ by so much of the mean, as experts are not alike, beside what drawing tokens makes.
 _SKEW = 0.15
 # A product of experts may have from a part to a multiple of the tokens of each that it is compiled for, but the first and the last, which are for any.
-_FEWEST, _MOST = 1 / 3, 3
+_FEWEST, _MOST = 0.15, 3
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
 ROOM = {1: 132, 2: 66, 4: 30, 8: 15}
@@ -128,6 +134,7 @@ def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[
     SMALL_ROWS), and of few experts (tokens of each, CTAs that divide the columns of a tile, its warpgroups). form, group: of the weights; dtype: of the
     tokens; biased: results have a bias."""
     small: tuple[int, ...] = ()
+    few: tuple[tuple[int, ...], ...]
     if form == "f8E4M3FN":
         tiles, known, few = (), _MXFP8, _FEW_FP8
     elif form == "f4E2M1FN":
@@ -139,7 +146,7 @@ def expert_sizes(form: str, group: int, dtype: str, biased: bool) -> list[tuple[
         tiles, known, few = _INTEGERS_BY_TILES, _GROUP_SUMS, _FEW_SUMS
     return [
         *((FEW_EACH, count) for count in sorted(tiles)), *((tokens,) for tokens in known), *((tokens, SMALL_ROWS) for tokens in small),
-        *((tokens, *tile) for tile, each in few.items() for tokens in each),
+        *few,
     ]  # fmt: skip
 
 
@@ -158,15 +165,14 @@ def attributes_of(size: tuple[int, ...]) -> tuple[tuple[str, Optional[int]], ...
 
 def compiled_for(size: tuple[int, ...], experts: Optional[int] = None) -> tuple[int, int, int, int]:
     """Tokens of all experts, experts, N and K that the product of one of expert_sizes is compiled for; or as many experts as are given."""
-    usual, rows, columns = EXPERT_SIZES
-    names = names_of(size)
+    each, (usual, rows, columns), names = size[0], EXPERT_SIZES, names_of(size)
     if "ctas" in names:
-        usual, rows, columns = _FEW_EXPERTS[size[1], size[2]]
+        each, usual, rows, columns = FEW_EXPERTS[size]
     experts = usual if experts is None else experts
     if "tiles" in names:
         tokens, rows, columns = EXPERTS_BY_TILES[size[1]]
         return tokens, experts, rows, columns
-    return size[0] * experts, experts, SMALL_ROWS if "rows" in names else rows, columns
+    return each * experts, experts, SMALL_ROWS if "rows" in names else rows, columns
 
 
 def _above(limit: float, mean: float, deviation: float) -> float:

@@ -401,14 +401,14 @@ func.func @few_columns(%x: tensor<512x64xbf16>, %w: tensor<256x1x512xui8>, %scal
 // CHECK-LABEL: func.func @many_tokens_of_experts
 // CHECK: "scaled_grouped_mm.pack_weights"
 // CHECK-NEXT: "mx_quantize.quantize_f16"
-// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"({{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64"} : ({{.*}}tensor<88x32xf16>, tensor<88xf32>, tensor<2xi32>) -> tensor<88x1024xbf16>
+// CHECK-NEXT: "scaled_grouped_mm.mixed_mm_scaled"({{.*}}) {format = "i4", group_size = 32 : i64, layout = "16x64"} : ({{.*}}tensor<2816x32xf16>, tensor<2816xf32>, tensor<64xi32>) -> tensor<2816x1024xbf16>
 // CHECK-NEXT: "scaled_grouped_mm.mixed_mm"(
 #side_by_side = affine_map<(e, n, j) -> (e, j, n)>
-func.func @many_tokens_of_experts(%x: tensor<88x32xbf16>, %fewer: tensor<87x32xbf16>, %w: tensor<2x1024x16xui8>, %scales: tensor<2x1024x1xbf16, #side_by_side>,
-                                  %offs: tensor<2xi32>) -> (tensor<88x1024xbf16>, tensor<87x1024xbf16>) {
+func.func @many_tokens_of_experts(%x: tensor<2816x32xbf16>, %fewer: tensor<2815x32xbf16>, %w: tensor<64x1024x16xui8>, %scales: tensor<64x1024x1xbf16, #side_by_side>,
+                                  %offs: tensor<64xi32>) -> (tensor<2816x1024xbf16>, tensor<2815x1024xbf16>) {
   %0 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %x, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
-      : (tensor<2x1024x16xui8>, tensor<2x1024x1xbf16, #side_by_side>, tensor<88x32xbf16>, tensor<2xi32>) -> tensor<88x1024xbf16>
+      : (tensor<64x1024x16xui8>, tensor<64x1024x1xbf16, #side_by_side>, tensor<2816x32xbf16>, tensor<64xi32>) -> tensor<2816x1024xbf16>
   %1 = "scaled_grouped_mm.mixed_mm"(%w, %scales, %fewer, %offs) {format = "i4", group_size = 32 : i64, layout = "plain"}
-      : (tensor<2x1024x16xui8>, tensor<2x1024x1xbf16, #side_by_side>, tensor<87x32xbf16>, tensor<2xi32>) -> tensor<87x1024xbf16>
-  return %0, %1 : tensor<88x1024xbf16>, tensor<87x1024xbf16>
+      : (tensor<64x1024x16xui8>, tensor<64x1024x1xbf16, #side_by_side>, tensor<2815x32xbf16>, tensor<64xi32>) -> tensor<2815x1024xbf16>
+  return %0, %1 : tensor<2816x1024xbf16>, tensor<2815x1024xbf16>
 }

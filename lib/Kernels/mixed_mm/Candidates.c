@@ -263,12 +263,7 @@ enum {
   FEW_ROUNDS = 1 << 10,     /* up to 4 */
   TWO_ROUNDS = 1 << 11,     /* more than 1.5, up to 2 */
   MANY_ROUNDS = 1 << 12,    /* more than 16, or not known */
-  ROW_POWERS = 1 << 13,     /* integers that want scaled weights */
-  BY_TWO = 1 << 14,         /* two warpgroups take least time, or three: so few are the tiles */
-  BY_THREE = 1 << 15,
-  SPLIT_2 = 1 << 16, /* two or four CTAs may divide the columns of tiles of 128 rows */
-  SPLIT_4 = 1 << 17,
-  WIDE_BY_TWO = 1 << 18 /* of tiles of 160 tokens two warpgroups take less time than three */
+  ROW_POWERS = 1 << 13      /* integers that want scaled weights */
 };
 
 #define FEW_EACH 6 /* tokens of each expert, on average */
@@ -306,36 +301,6 @@ enum {
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
-/* Where experts are few: tiles of fewer rows, or whose columns CTAs divide, of as many tokens as
- * most groups have (mixed_sizes.md, "Few experts"). */
-#define WIDTHS_OF(n, w, s, k)                                                                      \
-  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .staged = 1, .widths = (k) }
-#define MEETING(n, s, ctas) MOE__TILE(n, 2, 128, s), .split = (ctas), .reuse = 1, .staged = 1
-#define LONG_MEETING(n, s, ctas)                                                                   \
-  { MEETING(n, s, ctas), MOE__LONG_SUMS }
-/* clang-format off */
-#define FEW_LONG_ROWS(asks)                                                                        \
-  {20, (asks) | SPLIT_4, {LONG_MEETING(32, 6, 4), LONG_MEETING(32, 6, 2)}},                        \
-  {44, (asks) | SPLIT_4, {LONG_MEETING(64, 6, 4), LONG_MEETING(64, 6, 2)}},                        \
-  {70, (asks) | SPLIT_4, {LONG_MEETING(96, 5, 4), LONG_MEETING(96, 5, 2)}},                        \
-  {100, (asks) | SPLIT_4, {LONG_MEETING(128, 4, 4), LONG_MEETING(128, 4, 2)}},                     \
-  {20, (asks) | SPLIT_2, {LONG_MEETING(32, 6, 2), WIDTHS_OF(32, 2, 7, 4)}},                        \
-  {34, (asks) | SPLIT_2, {LONG_MEETING(48, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
-  {46, (asks) | SPLIT_2, {LONG_MEETING(64, 6, 2), WIDTHS_OF(64, 2, 6, 4)}},                        \
-  {70, (asks) | SPLIT_2, {LONG_MEETING(96, 5, 2), WIDTHS_OF(96, 2, 5, 6)}},                        \
-  {100, (asks) | SPLIT_2, {LONG_MEETING(128, 4, 2), WIDTHS_OF(112, 2, 5, 7)}},                     \
-  {22, (asks) | BY_TWO, {WIDTHS_OF(32, 2, 7, 4), WIDTHS_OF(64, 2, 6, 4)}},                         \
-  {40, (asks) | BY_TWO, {WIDTHS_OF(64, 2, 6, 4), WIDTHS_OF(96, 2, 5, 6)}},                         \
-  {66, (asks) | BY_TWO, {WIDTHS_OF(96, 2, 5, 6), WIDTHS_OF(112, 2, 5, 7)}},                        \
-  {82, (asks) | BY_TWO, {WIDTHS_OF(112, 2, 5, 7), WIDTHS_OF(96, 2, 5, 6)}},                        \
-  {150, (asks) | BY_TWO, {WIDTHS_OF(160, 2, 4, 5), WIDTHS_OF(112, 2, 5, 7)}},                      \
-  {22, (asks) | BY_THREE, {WIDTHS_OF(32, 3, 6, 4), WIDTHS_OF(64, 3, 5, 4)}},                       \
-  {40, (asks) | BY_THREE, {WIDTHS_OF(64, 3, 5, 4), WIDTHS_OF(96, 3, 4, 6)}},                       \
-  {66, (asks) | BY_THREE, {WIDTHS_OF(96, 3, 4, 6), WIDTHS_OF(112, 3, 4, 7)}},                      \
-  {82, (asks) | BY_THREE, {WIDTHS_OF(112, 3, 4, 7), WIDTHS_OF(96, 3, 4, 6)}},                      \
-  {150, (asks) | BY_THREE, {WIDTHS_OF(160, 3, 3, 5), WIDTHS_OF(112, 3, 4, 7)}}
-/* clang-format on */
-
 static const row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, small tiles" */
     INTEGER_ROWS(INTEGERS, .subnormal = 1),
@@ -362,15 +327,12 @@ static const row_t EXPERTS[] = {
     {FEW_EACH, E2M1, {{LARGE_PANELS(5)}, TILE(8, 4, 256, 4)}},
     /* mixed_experts.md, "Warpgroups and panels" */
     {FEW_EACH, ANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
-    FEW_LONG_ROWS(SCALED_E2M1),
-    FEW_LONG_ROWS(ROW_POWERS),
     /* mixed_experts.md, "Few tokens, small tiles" */
     {12, SCALED_E2M1, {LONG(16, 4, 256, 4), LONG(32, 4, 256, 4)}},
     /* mixed_experts.md, "Tiles by width" */
     {22, SCALED_E2M1, {LONG(32, 4, 256, 4), LONG_WIDTHS(64, 4, 5, 4)}},
     {36, SCALED_E2M1, {LONG_WIDTHS(64, 4, 5, 4), LONG_WIDTHS(112, 4, 4, 7)}},
     {104, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
-    {150, SCALED_E2M1 | WIDE_BY_TWO, {WIDTHS_OF(160, 2, 4, 5), LONG_WIDTHS(160, 3, 3, 5)}},
     {150, SCALED_E2M1, {LONG_WIDTHS(160, 3, 3, 5), BY_THREE_WARPGROUPS}},
     {ALL, SCALED_E2M1, {LONG_WIDTHS(112, 4, 4, 1), BY_THREE_WARPGROUPS}},
     /* mixed_experts.md, "Schedules by tokens" */
@@ -394,9 +356,7 @@ static const row_t EXPERTS[] = {
  * are multiplied by their scales, with tokens and results of one type. */
 enum {
   LONG_GROUPS = 1 << 0, /* of more than 32 columns, which take fewer registers */
-  LONG_STAGES = 1 << 1, /* those without zero points have registers for them */
-  FEW_TILES = 1 << 2,   /* two warpgroups take least time */
-  HALF_TILES = 1 << 3   /* two CTAs may divide the columns */
+  LONG_STAGES = 1 << 1  /* those without zero points have registers for them */
 };
 #define WIDTHS(n, s, k) MOE__TILE(n, 3, 128, s), .widths = (k)
 #define PARTS_OF(n) MOE__TILE(n, 2, 256, 2), .token_parts = 2
@@ -405,15 +365,6 @@ enum {
  * "Integers with fewer shifts"; the others: "Tiles by width". */
 /* clang-format off */
 #define GROUP_SUM_ROWS(...)                                                                        \
-  {20, HALF_TILES, {{MEETING(32, 6, 2), __VA_ARGS__}, TILE(32, 2, 128, 8)}},                       \
-  {34, HALF_TILES, {{MEETING(48, 6, 2), __VA_ARGS__}, TILE(48, 2, 128, 7)}},                       \
-  {46, HALF_TILES, {{MEETING(64, 5, 2), __VA_ARGS__}, TILE(64, 2, 128, 6)}},                       \
-  {70, HALF_TILES,                                                                                 \
-   {{MEETING(96, 5, 2), .token_parts = 2, .unroll = 4, __VA_ARGS__}, TILE(64, 2, 128, 6)}},        \
-  {10, FEW_TILES, {{MOE__TILE(16, 2, 256, 6), __VA_ARGS__}, TILE(16, 2, 128, 9)}},                 \
-  {23, FEW_TILES, {{MOE__TILE(32, 2, 128, 8), __VA_ARGS__}, TILE(32, 2, 128, 7)}},                 \
-  {40, FEW_TILES,                                                                                  \
-   {{MOE__TILE(64, 2, 128, 6), .widths = 4, .staged = 1, __VA_ARGS__}, TILE(64, 2, 128, 6)}},      \
   {14, ANY, {{MOE__TILE(16, 4, 256, 4), __VA_ARGS__}, TILE(16, 4, 128, 9)}},                       \
   {28, LONG_STAGES, {{MOE__TILE(32, 4, 256, 3), __VA_ARGS__}, TILE(32, 4, 128, 7)}},               \
   {26, ANY, {{MOE__TILE(32, 4, 128, 7), __VA_ARGS__}, {WIDTHS(48, 7, 3), __VA_ARGS__}}},           \
@@ -440,73 +391,23 @@ static unsigned of_rounds(const moe__mixed_product_t *p) {
          bit_if(rounds <= 4, FEW_ROUNDS) | bit_if(rounds > 16, MANY_ROUNDS);
 }
 
-/* What a round of tiles by two, three and four warpgroups takes (mixed_sizes.md, "Few experts"). */
-static const int OF_ROUND[] = {10, 13, 17};
-#define OF_WIDE_ROUND 15 /* of 160 tokens by three */
-
-/* How many tiles a group of tokens has on average, where groups differ as if their sizes were
- * normal: by the root of the mean, as those of tokens that are drawn, and by SKEW of it, as experts
- * are not alike. Tiles have room for so many tokens. */
-#define SKEW 0.15
-
-typedef struct room_t {
-  int64_t tokens; /* up to so many of each on average */
-  int room;
-} room_t;
-static const room_t OF_MEETING[] = {{20, 32}, {34, 48}, {46, 64}, {70, 96}, {INT64_MAX, 128}};
-static const room_t OF_WIDTHS[] = {{22, 32}, {40, 64}, {66, 96}, {82, 112}, {INT64_MAX, 160}};
-static const room_t OF_GROUP_SUMS[] = {{10, 16}, {23, 32}, {INT64_MAX, 64}};
-
-/* Tiles of experts that have tokens, of the rows of so many warpgroups. */
-static double expert_tiles(const moe__mixed_product_t *p, int warpgroups, const room_t *room) {
-  while (p->tokens > room->tokens)
-    room++;
-  double mean = (double)p->tokens, deviation = sqrt(mean + SKEW * SKEW * mean * mean);
-  double of_group = 1 + 0.5 * erfc((room->room + 0.5 - mean) / (deviation * sqrt(2)));
-  return p->touched * of_group * (double)moe__mixed_tiles_of_rows(p->rows, warpgroups);
-}
-
-static double rounds_by(const moe__mixed_product_t *p, int warpgroups) {
-  const room_t *room = p->wants_scaled_weights ? OF_WIDTHS : OF_GROUP_SUMS;
-  return ceil(expert_tiles(p, warpgroups, room) / MOE__MULTIPROCESSORS);
-}
-
-#define FEW_EXPERT_ROUNDS 3 /* of tiles by two warpgroups */
-
-/* How few the tiles are: by how many warpgroups they take least time, and how many CTAs may divide
- * them. */
-static unsigned of_few_experts(const moe__mixed_product_t *p) {
-  if (p->rows < 0 || p->tokens <= 0 || rounds_by(p, 2) > FEW_EXPERT_ROUNDS)
-    return 0;
-  double by_two = OF_ROUND[0] * rounds_by(p, 2), by_three = OF_ROUND[1] * rounds_by(p, 3);
-  double least = OF_ROUND[2] * rounds_by(p, 4);
-  unsigned bits = 0;
-  if (by_three < least) {
-    least = by_three;
-    bits = BY_THREE;
-  }
-  if (by_two < least)
-    bits = BY_TWO;
-  bits |= bit_if(by_two < OF_WIDE_ROUND * rounds_by(p, 3), WIDE_BY_TWO);
-  for (int ctas = 2; ctas <= 4; ctas *= 2)
-    if (moe__mixed_may_split(expert_tiles(p, 2, OF_MEETING), p->columns, ctas))
-      bits |= ctas == 2 ? SPLIT_2 : SPLIT_4;
-  return bits;
-}
-
-static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
-  unsigned few = of_few_experts(p);
+static moe__candidates_t usual_expert_candidates(const moe__mixed_product_t *p) {
   if (p->tokens > FEW_EACH && p->has_same_types && !p->wants_scaled_weights)
     return candidates_of(p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
                          bit_if(p->group != 32, LONG_GROUPS) |
-                             bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES) |
-                             bit_if(few & BY_TWO, FEW_TILES) | bit_if(few & SPLIT_2, HALF_TILES));
+                             bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES));
   return candidates_of(
       EXPERTS, p->tokens,
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
-          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7) | few);
+          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7));
+}
+
+static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
+  if (p->tokens > FEW_EACH && moe__mixed_are_few_experts(p))
+    return moe__mixed_few_candidates(p, usual_expert_candidates);
+  return usual_expert_candidates(p);
 }
 
 /* ---- FP8 weights ----
@@ -557,15 +458,6 @@ static const row_t FP8_DENSE[] = {
 
 /* With experts; the same page. */
 static const row_t FP8_EXPERTS[] = {
-    /* mixed_sizes.md, "Few experts" */
-    {20, SIZED | SPLIT_2, {LONG_MEETING(32, 5, 2), WIDTHS_OF(64, 2, 5, 4)}},
-    {34, SIZED | SPLIT_2, {LONG_MEETING(48, 5, 2), WIDTHS_OF(64, 2, 5, 4)}},
-    {46, SIZED | SPLIT_2, {LONG_MEETING(64, 4, 2), WIDTHS_OF(64, 2, 5, 4)}},
-    {70, SIZED | SPLIT_2, {LONG_MEETING(96, 4, 2), WIDTHS_OF(128, 2, 3, 4)}},
-    {40, SIZED | BY_TWO, {WIDTHS_OF(64, 2, 5, 4), WIDTHS_OF(128, 2, 3, 4)}},
-    {110, SIZED | BY_TWO, {WIDTHS_OF(128, 2, 3, 4), WIDTHS_OF(64, 2, 5, 4)}},
-    {40, SIZED | BY_THREE, {WIDTHS_OF(64, 3, 4, 4), WIDTHS_OF(128, 3, 3, 4)}},
-    {110, SIZED | BY_THREE, {WIDTHS_OF(128, 3, 3, 4), WIDTHS_OF(64, 3, 4, 4)}},
     {4, BY_ROWS, {LONG(8, 4, 128, 5), LONG(16, 4, 128, 4)}},
     {4, ANY, {LONG(8, 4, 128, 6), LONG(16, 4, 128, 5)}},
     {10, BY_ROWS, {LONG(16, 4, 128, 4), LONG(32, 4, 128, 4)}},
@@ -595,21 +487,30 @@ static const row_t FP8_F32[] = {
     {ALL, ANY, {{MOE__TILE(128, 2, 128, 4), .scaled_weights = 1}}},
 };
 
+static int64_t fp8_tokens(const moe__mixed_product_t *p) {
+  return p->tokens < 0 ? MOE__FEW_TOKENS : p->tokens;
+}
+
+static moe__candidates_t usual_fp8_expert_candidates(const moe__mixed_product_t *p) {
+  int64_t row_tiles = p->rows < 0 ? 0 : moe__mixed_tiles_of_rows(p->rows, 2);
+  return candidates_of(
+      FP8_EXPERTS, fp8_tokens(p),
+      bit_if(p->has_scales_of_rows, BY_ROWS) |
+          bit_if(p->tokens >= 0 && (!p->has_scales_of_rows || p->experts <= MOST_FEW_GROUPS),
+                 SIZED) |
+          bit_if(row_tiles % 2 && row_tiles < 16, ODD) | bit_if(p->has_row_powers, IN_F16) |
+          bit_if(p->columns >= 0 && p->columns <= FEW_COLUMNS, SHORT));
+}
+
 static moe__candidates_t fp8_candidates(const moe__mixed_product_t *p) {
-  int64_t tokens = p->tokens < 0 ? MOE__FEW_TOKENS : p->tokens;
+  int64_t tokens = fp8_tokens(p);
   if (p->has_f32_results)
     return candidates_of(FP8_F32, tokens, ANY);
   if (!p->has_experts)
     return tokens <= MOE__FEW_TOKENS ? candidates_of(FP8_DENSE, tokens, of_rows(p))
                                      : moe__mixed_wide_candidates(p);
-  int64_t row_tiles = p->rows < 0 ? 0 : moe__mixed_tiles_of_rows(p->rows, 2);
-  return candidates_of(
-      FP8_EXPERTS, tokens,
-      bit_if(p->has_scales_of_rows, BY_ROWS) |
-          bit_if(p->tokens >= 0 && (!p->has_scales_of_rows || p->experts <= MOST_FEW_GROUPS),
-                 SIZED) |
-          bit_if(row_tiles % 2 && row_tiles < 16, ODD) | bit_if(p->has_row_powers, IN_F16) |
-          bit_if(p->columns >= 0 && p->columns <= FEW_COLUMNS, SHORT) | of_few_experts(p));
+  return moe__mixed_are_few_experts(p) ? moe__mixed_few_candidates(p, usual_fp8_expert_candidates)
+                                       : usual_fp8_expert_candidates(p);
 }
 
 /* ---- The product ---- */
@@ -651,6 +552,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
   bool is_ui4_zeros = is_bf16 && mlirTypeIsABF16(scale) && format == MOE__WEIGHT_UI4 && has_zeros;
   return (moe__mixed_product_t){
       .tokens = tokens < 0 || experts < 0 ? -1 : moe__mixed_quotient_up(tokens, experts),
+      .all_tokens = tokens,
       .rows = moe__static_dimension(scales, rank - 2),
       .columns = moe__static_dimension(x, 1),
       .experts = experts,
@@ -709,11 +611,16 @@ bool moe__mixed_is_faster_in_f16(MlirOperation op) {
     return false;
   if (!p.has_experts)
     return p.group && p.tokens > MOE__FEW_TOKENS && moe__mixed_wide_in_f16(&p);
-  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__X), 0); /* not rounded up */
+  if (p.tokens > FEW_EACH && moe__mixed_are_few_experts(&p)) {
+    moe__mixed_product_t in_f16 = p;
+    in_f16.wants_scaled_weights = in_f16.has_row_powers = true;
+    in_f16.is_bf16_integer = false;
+    return moe__mixed_few_in_f16(&p, &in_f16, usual_expert_candidates);
+  }
   bool is_faster = false;
   for (size_t i = 0; i < sizeof F16_RULES / sizeof *F16_RULES; i++) {
     const f16_rule_t *rule = &F16_RULES[i];
-    is_faster |= rule->group == p.group && tokens >= rule->tokens * p.experts &&
+    is_faster |= rule->group == p.group && p.all_tokens >= rule->tokens * p.experts &&
                  p.rows >= rule->rows && p.columns >= rule->columns;
   }
   return is_faster;

@@ -2,8 +2,9 @@
  * are written in its tables.
  *
  * Candidates.c has the tables: up to 64 tokens, with experts, and of FP8 weights.
- * CandidatesPanels.c has up to 16 tokens, whose panels are computed from the rows, and
- * CandidatesWide.c has more than 64, whose tiles are those that take the least time by a model.
+ * CandidatesPanels.c has up to 16 tokens, whose panels are computed from the rows.
+ * CandidatesWide.c has more than 64 tokens, and CandidatesFew.c few experts: tiles are those that
+ * take the least time by a model.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_CANDIDATES_H
@@ -28,6 +29,7 @@
 /* What a schedule is chosen by. Sizes that are not known are -1. */
 typedef struct moe__mixed_product_t {
   int64_t tokens;        /* with experts those of each, on average, rounded up */
+  int64_t all_tokens;    /* of all experts */
   int64_t rows, columns; /* of the weights */
   int64_t experts;       /* 1 without */
   double touched;        /* experts that have tokens, on average */
@@ -71,5 +73,21 @@ moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *product
 /* Whether such a product of integers, of known sizes, takes less time in f16, with the launch that
  * makes f16 of its tokens. */
 bool moe__mixed_wide_in_f16(const moe__mixed_product_t *product);
+
+/* Whether experts, of known sizes, are so few that their tiles may leave multiprocessors idle. */
+bool moe__mixed_are_few_experts(const moe__mixed_product_t *product);
+
+/* The schedules of a product of experts, few or not, by the tokens of each alone. */
+typedef moe__candidates_t moe__mixed_usual_fn(const moe__mixed_product_t *product);
+
+/* Of few experts the schedules that take the least time; `usual`: of which there are others. Those
+ * of as many tokens where nothing was timed. */
+moe__candidates_t moe__mixed_few_candidates(const moe__mixed_product_t *product,
+                                            moe__mixed_usual_fn *usual);
+
+/* Whether such a product of integers takes less time in f16, with the launch that makes f16 of its
+ * tokens; in_f16 is the same product then. */
+bool moe__mixed_few_in_f16(const moe__mixed_product_t *product, const moe__mixed_product_t *in_f16,
+                           moe__mixed_usual_fn *usual);
 
 #endif /* MOE_KERNELS_MIXED_MM_CANDIDATES_H */

@@ -14,7 +14,8 @@ EXPERTS, TOKENS = 64, range(1, 160) if few else range(1, 700)
 MXFP4 = {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}
 FEW_FORMS = {
     "MXFP4, 4 of 2048 rows": MXFP4 | {"experts": 4, "n": 2048}, "MXFP4, 8 of 2048 rows": MXFP4 | {"experts": 8, "n": 2048}, "MXFP4, 16 of 1536 rows": MXFP4 | {"experts": 16, "n": 1536},
-    "MXFP4, 2 of 512 rows": MXFP4 | {"experts": 2, "n": 512}, "i4, 64, 4 of 2048 rows": {"experts": 4, "n": 2048}, "MXFP8, 4 of 2048 rows": {"format": "f8E4M3FN", "experts": 4, "n": 2048},
+    "MXFP4, 2 of 512 rows": MXFP4 | {"experts": 2, "n": 512}, "i4, 64, 4 of 2048 rows": {"experts": 4, "n": 2048}, "i4, 32, 12 of 3584 rows": {"experts": 12, "n": 3584, "group": 32},
+    "ui4, 128, f16, 2 of 4096 rows": {"format": "ui4", "zeros": 1, "group": 128, "x": "f16", "scales": "f16", "out": "f16", "experts": 2}, "MXFP8, 4 of 2048 rows": {"format": "f8E4M3FN", "experts": 4, "n": 2048},
 }  # fmt: skip
 FORMS = FEW_FORMS if few else {
     "i4, 32": {"group": 32}, "i4, 32, few rows": {"group": 32, "n": 1536}, "i4, 64": {}, "i4, 64, few columns": {"k": 768}, "i4, 128, bias": {"group": 128, "bias": 1},

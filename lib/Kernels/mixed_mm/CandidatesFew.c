@@ -1,0 +1,244 @@
+/* CandidatesFew.c - schedules of few experts, whose tiles of 256 rows would leave multiprocessors
+ * idle: those that take the least time by a model, whose numbers were fitted to measurements of
+ * many sizes (docs/performance/mixed_python.md, "Experts by time"). It is that of expert_terms in
+ * python/moe_opt/_mixed.py.
+ *
+ * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Kernels/mixed_mm/Candidates.h"
+#include "lib/Kernels/mixed_mm/MixedMm.h"
+
+#include <math.h>
+
+#define FEW_TILES 480 /* of 128 rows, of all experts, up to which the model was fitted to most */
+
+/* ---- Forms of tiles ----
+ *
+ * Tiles of fewer rows, or whose columns CTAs divide; for so many tokens of each expert. */
+
+typedef struct form_t {
+  int each;
+  moe__mixed_schedule_t schedules[2]; /* the second one is another worth measuring */
+} form_t;
+
+/* Tiles of k widths, whose results go through shared memory. */
+#define WIDTHS(n, w, s, k)                                                                         \
+  { MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .staged = 1, .widths = (k) }
+/* The sums of CTAs that divide columns meet where the stages were. */
+#define MEETING(n, s, ctas) MOE__TILE(n, 2, 128, s), .split = (ctas), .reuse = 1, .staged = 1
+#define LONG_MEETING(n, s, ctas)                                                                   \
+  { MEETING(n, s, ctas), MOE__LONG_SUMS }
+
+/* Weights that are multiplied by their scales. */
+static const form_t SCALED[] = {
+    {16, {LONG_MEETING(32, 6, 4), LONG_MEETING(32, 6, 2)}},
+    {40, {LONG_MEETING(64, 6, 4), LONG_MEETING(64, 6, 2)}},
+    {90, {LONG_MEETING(128, 4, 4), LONG_MEETING(128, 4, 2)}},
+    {16, {LONG_MEETING(32, 6, 2), WIDTHS(32, 2, 7, 4)}},
+    {40, {LONG_MEETING(64, 6, 2), WIDTHS(64, 2, 6, 4)}},
+    {64, {LONG_MEETING(96, 5, 2), WIDTHS(96, 2, 5, 6)}},
+    {90, {LONG_MEETING(128, 4, 2), WIDTHS(112, 2, 5, 7)}},
+    {16, {WIDTHS(32, 2, 7, 4), WIDTHS(64, 2, 6, 4)}},
+    {36, {WIDTHS(64, 2, 6, 4), WIDTHS(96, 2, 5, 6)}},
+    {76, {WIDTHS(112, 2, 5, 7), WIDTHS(96, 2, 5, 6)}},
+    {120, {WIDTHS(160, 2, 4, 5), WIDTHS(112, 2, 5, 7)}},
+    {16, {WIDTHS(32, 3, 6, 4), WIDTHS(64, 3, 5, 4)}},
+    {60, {WIDTHS(96, 3, 4, 6), WIDTHS(112, 3, 4, 7)}},
+    {120, {WIDTHS(160, 3, 3, 5), WIDTHS(112, 3, 4, 7)}},
+};
+
+/* The same of FP8 weights, which take twice the room. */
+static const form_t FP8[] = {
+    {16, {LONG_MEETING(32, 5, 2), WIDTHS(64, 2, 5, 4)}},
+    {40, {LONG_MEETING(64, 4, 2), WIDTHS(64, 2, 5, 4)}},
+    {64, {LONG_MEETING(96, 4, 2), WIDTHS(128, 2, 3, 4)}},
+    {36, {WIDTHS(64, 2, 5, 4), WIDTHS(128, 2, 3, 4)}},
+    {76, {WIDTHS(128, 2, 3, 4), WIDTHS(64, 2, 5, 4)}},
+    {36, {WIDTHS(64, 3, 4, 4), WIDTHS(128, 3, 3, 4)}},
+    {76, {WIDTHS(128, 3, 3, 4), WIDTHS(64, 3, 4, 4)}},
+};
+
+/* Sums of groups that are multiplied by scales. The argument says whether weights take fewer
+ * shifts. */
+#define TILE(n, w, d, s)                                                                           \
+  { MOE__TILE(n, w, d, s) }
+#define OF_SUMS(...)                                                                               \
+  {                                                                                                \
+    {16, {{MEETING(32, 6, 2), __VA_ARGS__}, TILE(32, 2, 128, 8)}},                                 \
+        {40, {{MEETING(64, 5, 2), __VA_ARGS__}, TILE(64, 2, 128, 6)}},                             \
+        {64,                                                                                       \
+         {{MEETING(96, 5, 2), .token_parts = 2, .unroll = 4, __VA_ARGS__}, TILE(64, 2, 128, 6)}},  \
+        {8, {{MOE__TILE(16, 2, 256, 6), __VA_ARGS__}, TILE(16, 2, 128, 9)}},                       \
+        {16, {{MOE__TILE(32, 2, 128, 8), __VA_ARGS__}, TILE(32, 2, 128, 7)}},                      \
+        {36,                                                                                       \
+         {{MOE__TILE(64, 2, 128, 6), .widths = 4, .staged = 1, __VA_ARGS__},                       \
+          TILE(64, 2, 128, 6)}},                                                                   \
+  }
+static const form_t SHIFTED_SUMS[] = OF_SUMS(.subnormal = 1);
+static const form_t SUMS[] = OF_SUMS(.subnormal = 0);
+
+/* ---- Times ---- */
+
+/* Products that take as long as one another. */
+typedef enum family_t { GROUP_SUMS_OF_32, GROUP_SUMS, IN_F16, MXFP4, MXFP8 } family_t;
+
+/* What a tile takes, ns: a begin, a round of tiles, 1000 columns of a round, what more of these a
+ * full round takes, and those for each 100 tokens that tiles have. */
+enum { OF_BEGIN, OF_ROUND, OF_COLUMNS, OF_TAKEN, OF_TOKENS, NUMBERS };
+typedef struct timed_t {
+  family_t family;
+  int each; /* as in a form, or for so many tokens of each where experts are many */
+  int tokens, rows, ctas;
+  int ns[NUMBERS];
+} timed_t;
+
+static const timed_t TIMED[] = {
+#define MOE__TIMED(family, each, tokens, rows, ctas, ...)                                          \
+  {family, each, tokens, rows, ctas, {__VA_ARGS__}},
+#include "lib/Kernels/mixed_mm/ExpertTimes.def"
+#undef MOE__TIMED
+};
+#define TIMED_END (TIMED + sizeof TIMED / sizeof *TIMED)
+
+/* quantize_f16, a launch before: also for the elements of the tokens. */
+#define OF_QUANTIZER 3000
+#define ELEMENTS_OF_NS 700
+
+/* Groups of tokens differ by so much of the mean, as experts are not alike, beside what drawing
+ * tokens makes. */
+#define SKEW 0.15
+#define LEAST_DEVIATION 1e-3
+#define IMPROBABLE 1e-3
+
+/* How probable it is that a normal number is above a limit. */
+static double above(double limit, double mean, double deviation) {
+  return 0.5 * erfc((limit - mean) / (deviation * sqrt(2)));
+}
+
+/* How often, on average, as many tiles as there is room for are worked off: one time at least. */
+static double rounds_of(double tiles, double deviation, double room) {
+  double mean = tiles / room, spread = fmax(deviation / room, LEAST_DEVIATION);
+  double limit = fmax(1, floor(mean - 3 * spread)), rounds = limit;
+  for (; limit <= ceil(mean + 3 * spread); limit++)
+    rounds += above(limit + 0.5 / room, mean, spread);
+  return rounds;
+}
+
+/* ns that a product takes with such tiles. */
+static double time_of(const moe__mixed_product_t *p, const timed_t *timed) {
+  double experts = (double)p->experts, mean = (double)p->all_tokens / experts;
+  double chosen = p->touched / experts; /* how probable it is that an expert has tokens */
+  double deviation = p->experts > 1 ? sqrt(mean + SKEW * SKEW * mean * mean) : LEAST_DEVIATION;
+  double of_group = 1, variance = chosen * (1 - chosen), more;
+  for (double limit = timed->tokens + 0.5; (more = above(limit, mean, deviation)) > IMPROBABLE;
+       limit += timed->tokens) {
+    of_group += more;
+    variance += more * (1 - more);
+  }
+  double of_rows = (double)moe__mixed_quotient_up(p->rows, timed->rows);
+  double room = (double)moe__mixed_clusters_at_once(timed->ctas);
+  double tiles = p->touched * of_group * of_rows, work = (double)p->columns / 1000;
+  double rounds = rounds_of(tiles, sqrt(experts * variance) * of_rows, room);
+  double of_tile = fmin(timed->tokens, mean / chosen / of_group) / 100;
+  const int *ns = timed->ns;
+  return ns[OF_BEGIN] + rounds * ns[OF_ROUND] +
+         work * (rounds * (ns[OF_COLUMNS] + of_tile * ns[OF_TOKENS]) + tiles / room * ns[OF_TAKEN]);
+}
+
+/* ---- The choice ---- */
+
+bool moe__mixed_are_few_experts(const moe__mixed_product_t *p) {
+  return p->tokens > 0 && p->rows > 0 && p->columns > 0 &&
+         p->experts * moe__mixed_tiles_of_rows(p->rows, 2) <= FEW_TILES &&
+         (p->is_fp8 || p->wants_scaled_weights || p->has_same_types);
+}
+
+static family_t family_of(const moe__mixed_product_t *p) {
+  if (p->is_fp8)
+    return MXFP8;
+  if (p->wants_scaled_weights)
+    return p->has_row_powers ? IN_F16 : MXFP4;
+  return p->group == 32 ? GROUP_SUMS_OF_32 : GROUP_SUMS;
+}
+
+#define FORMS(array)                                                                               \
+  (forms_t) {                                                                                      \
+    (array), sizeof(array) / sizeof(array)[0]                                                      \
+  }
+typedef struct forms_t {
+  const form_t *forms;
+  size_t count;
+} forms_t;
+
+static forms_t forms_of(const moe__mixed_product_t *p) {
+  if (p->is_fp8)
+    return FORMS(FP8);
+  if (p->wants_scaled_weights)
+    return FORMS(SCALED);
+  return p->is_bf16_integer ? FORMS(SHIFTED_SUMS) : FORMS(SUMS);
+}
+
+static bool has_tile(const moe__mixed_schedule_t *s, const timed_t *timed) {
+  return s->tile_n == timed->tokens && s->warpgroups * MOE__WGMMA_M == timed->rows &&
+         (s->split ? s->split : 1) == timed->ctas && !s->panels;
+}
+
+/* The schedules with the tile that was timed: of a form, or the usual ones of as many tokens; none
+ * where these have another tile, as those of other types may. */
+static moe__candidates_t candidates_of(const moe__mixed_product_t *p, const timed_t *timed,
+                                       moe__mixed_usual_fn *usual) {
+  forms_t forms = forms_of(p);
+  for (size_t i = 0; i < forms.count; i++)
+    if (forms.forms[i].each == timed->each && has_tile(forms.forms[i].schedules, timed))
+      return MOE__CANDIDATES(forms.forms[i].schedules);
+  moe__mixed_product_t other = *p;
+  other.tokens = timed->each;
+  moe__candidates_t found = usual(&other);
+  return has_tile(found.schedules, timed) ? found : (moe__candidates_t){NULL, 0};
+}
+
+/* A tile may be for from a third to three times the tokens of each; those for the fewest and for
+ * the most are for any. */
+static bool suits(const moe__mixed_product_t *p, const timed_t *timed) {
+  int fewest = timed->each, most = timed->each;
+  for (const timed_t *other = TIMED; other < TIMED_END; other++)
+    if (other->family == timed->family) {
+      fewest = other->each < fewest ? other->each : fewest;
+      most = other->each > most ? other->each : most;
+    }
+  return (100 * p->all_tokens >= 15 * timed->each * p->experts || timed->each == fewest) &&
+         (p->all_tokens <= 3 * timed->each * p->experts || timed->each == most) &&
+         (timed->ctas == 1 || moe__mixed_may_split(1, p->columns, timed->ctas));
+}
+
+/* The schedules that take the least time, and how long; infinitely long where nothing was timed. */
+static moe__candidates_t best_of(const moe__mixed_product_t *p, moe__mixed_usual_fn *usual,
+                                 double *least) {
+  moe__candidates_t best = usual(p);
+  *least = INFINITY;
+  for (const timed_t *timed = TIMED; timed < TIMED_END; timed++) {
+    if (timed->family != family_of(p) || !suits(p, timed))
+      continue;
+    moe__candidates_t found = candidates_of(p, timed, usual);
+    double time = found.count ? time_of(p, timed) : INFINITY;
+    if (time < *least) {
+      best = found;
+      *least = time;
+    }
+  }
+  return best;
+}
+
+moe__candidates_t moe__mixed_few_candidates(const moe__mixed_product_t *p,
+                                            moe__mixed_usual_fn *usual) {
+  double least;
+  return best_of(p, usual, &least);
+}
+
+bool moe__mixed_few_in_f16(const moe__mixed_product_t *p, const moe__mixed_product_t *in_f16,
+                           moe__mixed_usual_fn *usual) {
+  double as_given, f16;
+  best_of(p, usual, &as_given);
+  best_of(in_f16, usual, &f16);
+  return f16 + OF_QUANTIZER + (double)p->all_tokens * (double)p->columns / ELEMENTS_OF_NS <
+         as_given;
+}
