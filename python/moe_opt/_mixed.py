@@ -67,6 +67,8 @@ _FEW_FP8 = ((16, 2, 2), (40, 2, 2), (64, 2, 2), (36, 1, 2), (76, 1, 2), (36, 1, 
 _SKEW = 0.15
 # A product of experts may have from a part to a multiple of the tokens of each that it is compiled for, but the first and the last, which are for any.
 _FEWEST, _MOST = 0.15, 3
+_MANY_TILES, _MANY_ROUNDS = 64, 8  # beyond which a tile or a round more is not counted for itself
+_COLUMNS_OF_CTA = 256  # at least, where CTAs divide them
 _FEW_TOKENS = 64  # of a layer, up to which a product for as many or more is used
 # How many clusters of so many CTAs an H200 has room for at once, by cuOccupancyMaxActiveClusters. Other chips may have room for others.
 ROOM = {1: 132, 2: 66, 4: 30, 8: 15}
@@ -180,9 +182,21 @@ def _above(limit: float, mean: float, deviation: float) -> float:
     return 0.5 * math.erfc((limit - mean) / (deviation * math.sqrt(2)))
 
 
+def _tiles(mean: float, deviation: float, tokens: int) -> tuple[float, float]:
+    """Tiles of so many tokens that a group has, of which one is the least, and their variance: means, where the size of a group is normal."""
+    if mean > _MANY_TILES * tokens:
+        return mean / tokens + 0.5, deviation / tokens / math.sqrt(math.pi)  # the integral of what is added below
+    tiles, variance, limit = 1.0, 0.0, tokens + 0.5
+    while (more := _above(limit, mean, deviation)) > 1e-3:
+        tiles, variance, limit = tiles + more, variance + more * (1 - more), limit + tokens
+    return tiles, variance
+
+
 def _rounds(mean: float, deviation: float, room: float) -> float:
     """How often, on average, as many tiles as there is room for are worked off: one time at least. The number of tiles is normal."""
     mean, deviation = mean / room, max(deviation / room, 1e-3)
+    if deviation > _MANY_ROUNDS:
+        return mean + 0.5
     first = max(1, math.floor(mean - 3 * deviation))
     return first + sum(_above(limit + 0.5 / room, mean, deviation) for limit in range(first, math.ceil(mean + 3 * deviation) + 1))
 
@@ -193,16 +207,14 @@ def expert_terms(tile: Tile, tokens: int, experts: int, rows: int, columns: int)
     groups are thought to be normal."""
     mean, chosen = tokens / experts, 1 - (1 - 1 / experts) ** tokens  # chosen: how probable it is that an expert has tokens
     deviation = math.sqrt(mean + (_SKEW * mean) ** 2) if experts > 1 else 1e-3
-    of_group, variance, limit = 1.0, chosen * (1 - chosen), tile["tokens"] + 0.5
-    while (more := _above(limit, mean, deviation)) > 1e-3:
-        of_group, variance, limit = of_group + more, variance + more * (1 - more), limit + tile["tokens"]
+    of_group, variance = _tiles(mean, deviation, tile["tokens"])
     room, of_rows = ROOM[tile["ctas"]] * tile["at_once"], -(-rows // tile["rows"])
     tiles = experts * chosen * of_group * of_rows
     taken = tiles / room
     work, of_tile = columns / 1000, min(tile["tokens"], mean / chosen / of_group) / 100
     if tile["divided"]:
         return 1, max(1, 1 / taken), taken * work, taken, taken * work * of_tile
-    often = _rounds(tiles, math.sqrt(experts * variance) * of_rows, room)
+    often = _rounds(tiles, math.sqrt(experts * (variance + chosen * (1 - chosen))) * of_rows, room)
     return 1, often, often * work, taken * work, often * work * of_tile
 
 
@@ -220,7 +232,7 @@ def expert_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int
     def cost(size: tuple[int, ...]) -> float:
         tile = tiles[size]
         found = expert_terms(tile, tokens, experts, rows, columns)
-        if tile["divided"] and found[3] < 1:  # fewer tiles than CTAs that would divide them
+        if (tile["divided"] and found[3] < 1) or (tile["ctas"] > 1 and columns < tile["ctas"] * _COLUMNS_OF_CTA):  # too little to divide
             return math.inf
         return sum(number * term for number, term in zip(tile["us"], found)) + us_of_f16(tile, tokens, columns)
 

@@ -210,7 +210,8 @@ class Casts(unittest.TestCase):
     def test_the_compiler_chooses_so_too(self):
         """Of products in MX blocks, by sizes: what the bundle is compiled from beside what moe-opt makes of these sizes. The choice stands in
         two places, mx_choice and passes/ExpandMx.c: a wheel has bundles and no compiler, and the compiler makes code for one choice only."""
-        kinds = {"some": "mixed_mm.*tile_n = (8|32|48|64|96|128)", "more": "mixed_mm.*tile_n = 128", "most": "mixed_mm.*tile_n = 208", "many": "dequantize_mm", "few": "scaled_mm", None: "scaled_mm"}
+        in_f16, in_bf16, by_blocks = "mm.mixed_mm_scaled\"", "mm.mixed_mm\"", "mm.scaled_mm\""
+        kinds = {"some": in_f16, "more": in_f16, "most": in_bf16, "many": "dequantize_mm", "few": by_blocks, None: by_blocks}
         swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
         for m, n, k, e, rows, chosen in (
             (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (192, 64, 1024, 2, True, "some"), (193, 64, 1024, 2, True, "more"),

@@ -346,6 +346,7 @@ def test_least_time_of_experts():
     divided = fast | {"divided": 1}
     assert [_mixed.expert_size({(40,): divided, (36, 1, 2): slow}, 320, 8, rows, 4096) for rows in (1024, 4096)] == [(36, 1, 2), (40,)]
     assert _mixed.expert_size({(40,): fast | {"columns": 1024}, (36, 1, 2): slow}, 320, 8, 4096, 512) == (36, 1, 2)
+    assert [_mixed.expert_size({(40, 2, 2): fast | {"ctas": 2}, (36, 1, 2): slow}, 40, 1, 4096, columns) for columns in (480, 512)] == [(36, 1, 2), (40, 2, 2)]
 
 
 @pytest.mark.parametrize("left", ["some", "no tiles"])

@@ -108,15 +108,38 @@ static const timed_t TIMED[] = {
 #define SKEW 0.15
 #define LEAST_DEVIATION 1e-3
 #define IMPROBABLE 1e-3
+/* Beyond which a tile or a round more is not counted for itself. */
+#define MANY_TILES 64
+#define MANY_ROUNDS 8
+#define PI 3.14159265358979
 
 /* How probable it is that a normal number is above a limit. */
 static double above(double limit, double mean, double deviation) {
   return 0.5 * erfc((limit - mean) / (deviation * sqrt(2)));
 }
 
+/* Tiles of so many tokens that a group has, of which one is the least, and their variance: means,
+ * where the size of a group is normal. */
+static double tiles_of(double mean, double deviation, int tokens, double *variance) {
+  if (mean > MANY_TILES * tokens) { /* the integrals of what is added below */
+    *variance = deviation / tokens / sqrt(PI);
+    return mean / tokens + 0.5;
+  }
+  double tiles = 1, more;
+  *variance = 0;
+  for (double limit = tokens + 0.5; (more = above(limit, mean, deviation)) > IMPROBABLE;
+       limit += tokens) {
+    tiles += more;
+    *variance += more * (1 - more);
+  }
+  return tiles;
+}
+
 /* How often, on average, as many tiles as there is room for are worked off: one time at least. */
 static double rounds_of(double tiles, double deviation, double room) {
   double mean = tiles / room, spread = fmax(deviation / room, LEAST_DEVIATION);
+  if (spread > MANY_ROUNDS)
+    return mean + 0.5;
   double limit = fmax(1, floor(mean - 3 * spread)), rounds = limit;
   for (; limit <= ceil(mean + 3 * spread); limit++)
     rounds += above(limit + 0.5 / room, mean, spread);
@@ -128,12 +151,8 @@ static double time_of(const moe__mixed_product_t *p, const timed_t *timed) {
   double experts = (double)p->experts, mean = (double)p->all_tokens / experts;
   double chosen = p->touched / experts; /* how probable it is that an expert has tokens */
   double deviation = p->experts > 1 ? sqrt(mean + SKEW * SKEW * mean * mean) : LEAST_DEVIATION;
-  double of_group = 1, variance = chosen * (1 - chosen), more;
-  for (double limit = timed->tokens + 0.5; (more = above(limit, mean, deviation)) > IMPROBABLE;
-       limit += timed->tokens) {
-    of_group += more;
-    variance += more * (1 - more);
-  }
+  double variance, of_group = tiles_of(mean, deviation, timed->tokens, &variance);
+  variance += chosen * (1 - chosen);
   double of_rows = (double)moe__mixed_quotient_up(p->rows, timed->rows);
   double room = (double)moe__mixed_clusters_at_once(timed->ctas);
   double tiles = p->touched * of_group * of_rows, work = (double)p->columns / 1000;
@@ -196,6 +215,10 @@ static moe__candidates_t candidates_of(const moe__mixed_product_t *p, const time
   return has_tile(found.schedules, timed) ? found : (moe__candidates_t){NULL, 0};
 }
 
+/* FP8 weights times f16 tokens were not timed. They take the times of bf16 tokens, but not the tiles
+ * of so many that they are not used for: these have one width, which suits bf16. */
+#define MOST_IN_F16 384
+
 /* A tile may be for from a third to three times the tokens of each; those for the fewest and for
  * the most are for any. */
 static bool suits(const moe__mixed_product_t *p, const timed_t *timed) {
@@ -205,6 +228,8 @@ static bool suits(const moe__mixed_product_t *p, const timed_t *timed) {
       fewest = other->each < fewest ? other->each : fewest;
       most = other->each > most ? other->each : most;
     }
+  if (p->is_fp8 && p->has_row_powers && timed->each > MOST_IN_F16)
+    return false;
   return (100 * p->all_tokens >= 15 * timed->each * p->experts || timed->each == fewest) &&
          (p->all_tokens <= 3 * timed->each * p->experts || timed->each == most) &&
          (timed->ctas == 1 || moe__mixed_may_split(1, p->columns, timed->ctas));
