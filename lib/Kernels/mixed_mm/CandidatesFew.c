@@ -215,12 +215,12 @@ static moe__candidates_t candidates_of(const moe__mixed_product_t *p, const time
   return has_tile(found.schedules, timed) ? found : (moe__candidates_t){NULL, 0};
 }
 
-/* FP8 weights times f16 tokens were not timed. They take the times of bf16 tokens, but not the tiles
- * of so many that they are not used for: these have one width, which suits bf16. */
+/* FP8 weights times f16 tokens were not timed. They take the times of bf16 tokens, but not tiles of
+ * more tokens than they are used for, which have one width. */
 #define MOST_IN_F16 384
 
-/* A tile may be for from a third to three times the tokens of each; those for the fewest and for
- * the most are for any. */
+/* A tile suits from 0.15 to three times as many tokens of each expert as it is for; those for the
+ * fewest and for the most tokens suit any. */
 static bool suits(const moe__mixed_product_t *p, const timed_t *timed) {
   int fewest = timed->each, most = timed->each;
   for (const timed_t *other = TIMED; other < TIMED_END; other++)
