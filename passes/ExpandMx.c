@@ -146,8 +146,7 @@ static way_t way_of(MlirOperation op) {
 static int shape_of(MlirType type, int64_t shape[MOE__MAX_RANK]) {
   int rank = (int)mlirShapedTypeGetRank(type);
   for (int d = 0; d < rank; d++)
-    shape[d] = mlirShapedTypeIsDynamicDim(type, d) ? mlirShapedTypeGetDynamicSize()
-                                                   : mlirShapedTypeGetDimSize(type, d);
+    shape[d] = mlirShapedTypeGetDimSize(type, d);
   return rank;
 }
 

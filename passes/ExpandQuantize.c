@@ -54,8 +54,7 @@ static MlirType state_type(MlirType scales) {
   int64_t shape[MOE__MAX_RANK] = {2};
   intptr_t rank = mlirShapedTypeGetRank(scales);
   for (intptr_t d = 0; d < rank; d++)
-    shape[d + 1] = mlirShapedTypeIsDynamicDim(scales, d) ? mlirShapedTypeGetDynamicSize()
-                                                         : mlirShapedTypeGetDimSize(scales, d);
+    shape[d + 1] = mlirShapedTypeGetDimSize(scales, d);
   MlirContext context = mlirTypeGetContext(scales);
   return mlirRankedTensorTypeGet(rank + 1, shape, mlirIntegerTypeGet(context, 32),
                                  mlirAttributeGetNull());

@@ -168,11 +168,6 @@ static bool plan(MlirOperation op, const recipe_t *recipe, moe__mm_case_t produc
 
 /* ---- Building ---- */
 
-static int64_t size_of(MlirType type, int64_t dimension) {
-  return mlirShapedTypeIsDynamicDim(type, dimension) ? mlirShapedTypeGetDynamicSize()
-                                                     : mlirShapedTypeGetDimSize(type, dimension);
-}
-
 static bool has_blocks(const quantized_t *s) {
   return s->granularity == MOE__1X128 || s->granularity == MOE__128X128;
 }
@@ -180,8 +175,9 @@ static bool has_blocks(const quantized_t *s) {
 /* As many tokens as q has along them: rounded up, and with room for each group where these are
  * aligned. */
 static int64_t count_tokens(const quantized_t *s) {
-  int64_t size = size_of(mlirValueGetType(s->x), 0), unknown = mlirShapedTypeGetDynamicSize();
-  int64_t groups = size_of(mlirValueGetType(s->offs), 0);
+  int64_t size = mlirShapedTypeGetDimSize(mlirValueGetType(s->x), 0),
+          unknown = mlirShapedTypeGetDynamicSize();
+  int64_t groups = mlirShapedTypeGetDimSize(mlirValueGetType(s->offs), 0);
   if (size == unknown || (s->aligned && groups == unknown))
     return unknown;
   size += -size & (MOE_TOKEN_MULTIPLE - 1);
@@ -195,9 +191,9 @@ static int64_t count_blocks(const quantized_t *s, int d) {
   int rank = (int)mlirShapedTypeGetRank(x);
   bool is_cut = d == s->axis || (!s->mx && s->granularity == MOE__128X128 && d >= rank - 2);
   int block = s->mx ? MOE_MX_BLOCK : MOE_FP8_BLOCK;
-  int64_t size = size_of(x, d), unknown = mlirShapedTypeGetDynamicSize(), more = 0;
+  int64_t size = mlirShapedTypeGetDimSize(x, d), unknown = mlirShapedTypeGetDynamicSize(), more = 0;
   if (d == 0 && !mlirValueIsNull(s->offs))
-    more = size_of(mlirValueGetType(s->offs), 0);
+    more = mlirShapedTypeGetDimSize(mlirValueGetType(s->offs), 0);
   if (size == unknown || more == unknown)
     return unknown;
   if (d == 0 && s->aligned)
@@ -235,14 +231,14 @@ static MlirType scales_type(const quantized_t *s) {
   if (has_blocks(s))
     return block_scales_type(s);
   if (!mlirValueIsNull(s->offs))
-    shape[rank++] = size_of(mlirValueGetType(s->offs), 0);
+    shape[rank++] = mlirShapedTypeGetDimSize(mlirValueGetType(s->offs), 0);
   if (s->granularity == MOE__TENSOR)
     shape[rank++] = 1;
   if (s->granularity == MOE__EXPERT)
-    shape[rank++] = size_of(x, 0);
+    shape[rank++] = mlirShapedTypeGetDimSize(x, 0);
   for (int64_t d = 0; s->granularity == MOE__ROW && d < mlirShapedTypeGetRank(x); d++)
     if (d != s->axis)
-      shape[rank++] = size_of(x, d);
+      shape[rank++] = mlirShapedTypeGetDimSize(x, d);
   return mlirRankedTensorTypeGet(rank, shape, mlirF32TypeGet(mlirTypeGetContext(x)),
                                  mlirAttributeGetNull());
 }
@@ -255,7 +251,7 @@ static MlirType q_type(const quantized_t *s) {
   bool column_major = s->axis != swap.rank - 1;
   int64_t shape[MOE__MAX_RANK];
   for (int d = 0; d < swap.rank; d++)
-    shape[d] = size_of(x, column_major ? swap.at[d] : d);
+    shape[d] = mlirShapedTypeGetDimSize(x, column_major ? swap.at[d] : d);
   if (!mlirValueIsNull(s->offs) && s->axis == 0)
     shape[swap.rank - 1] = count_tokens(s);
   MlirType row_major = mlirRankedTensorTypeGet(swap.rank, shape, e4m3, mlirAttributeGetNull());
@@ -404,9 +400,10 @@ static bool expand(MlirOperation op) {
 static MlirType packed_type(MlirType w) {
   int rank = (int)mlirShapedTypeGetRank(w);
   int64_t shape[MOE__MAX_RANK + 1], unknown = mlirShapedTypeGetDynamicSize();
-  int64_t rows = size_of(w, rank - 2), bytes = size_of(w, rank - 1);
+  int64_t rows = mlirShapedTypeGetDimSize(w, rank - 2),
+          bytes = mlirShapedTypeGetDimSize(w, rank - 1);
   int64_t of_tile = MOE_WEIGHT_COLUMNS / 2;
-  shape[0] = size_of(w, 0);
+  shape[0] = mlirShapedTypeGetDimSize(w, 0);
   shape[rank - 2] = rows == unknown ? unknown : rows / MOE_WEIGHT_ROWS;
   shape[rank - 1] = bytes == unknown ? unknown : (bytes + of_tile - 1) / of_tile;
   shape[rank] = MOE_WEIGHT_BYTES;
@@ -446,7 +443,8 @@ static bool may_multiply_in_f16(MlirOperation op) {
 static bool multiply_in_f16(MlirOperation op) {
   moe__builder_t b = moe__builder_before(op);
   MlirValue x = moe__operand(op, MOE__X), offs = moe__operand(op, MOE__OFFS);
-  int64_t shape[] = {size_of(mlirValueGetType(x), 0), size_of(mlirValueGetType(x), 1)};
+  int64_t shape[] = {mlirShapedTypeGetDimSize(mlirValueGetType(x), 0),
+                     mlirShapedTypeGetDimSize(mlirValueGetType(x), 1)};
   MlirType types[] = {
       mlirRankedTensorTypeGet(2, shape, moe__type(&b, "f16"), mlirAttributeGetNull()),
       mlirRankedTensorTypeGet(1, shape, b.f32, mlirAttributeGetNull())};

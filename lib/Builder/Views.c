@@ -54,9 +54,7 @@ MlirType moe__transposed(MlirType type, const moe__permutation_t *p, bool same_m
   moe__memory_order(type, order);
   bool row_major = true;
   for (int i = 0; i < p->rank; i++) {
-    shape[i] = mlirShapedTypeIsDynamicDim(type, p->at[i])
-                   ? mlirShapedTypeGetDynamicSize()
-                   : mlirShapedTypeGetDimSize(type, p->at[i]);
+    shape[i] = mlirShapedTypeGetDimSize(type, p->at[i]);
     permutation[i] = (unsigned)inverse.at[order[i]];
     row_major &= permutation[i] == (unsigned)i;
   }

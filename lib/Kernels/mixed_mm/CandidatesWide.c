@@ -46,9 +46,8 @@ typedef struct form_t {
   TILE_OF(n, w, s, ctas, bands), MOE__LONG_SUMS, .behind = (w) == 4
 #define SCALED_FORM(n, w, s, ctas, bands, ns)                                                      \
   { {{SCALED(n, w, s, ctas, bands)}, {SCALED((n) == 128 ? 96 : 128, 2, 4, 1, bands)}}, (ns), ANY }
-#define SCALED_BY_1(n, w, s, bands, ns) SCALED_FORM(n, w, s, 1, bands, ns)
 #define SCALED_BY_2(n, w, s, bands, ns)                                                            \
-  SCALED_BY_1(n, w, s, bands, ns), SCALED_FORM(n, w, s, 2, 0, ns)
+  SCALED_FORM(n, w, s, 1, bands, ns), SCALED_FORM(n, w, s, 2, 0, ns)
 #define SCALED_BY_4(n, w, s, bands, ns)                                                            \
   SCALED_BY_2(n, w, s, bands, ns), SCALED_FORM(n, w, s, 4, 0, ns)
 
@@ -72,11 +71,12 @@ static const form_t SCALED_FORMS[] = OF_SCALED_WEIGHTS(0);
 static const form_t SCALED_FORMS_OF_MANY[] = OF_SCALED_WEIGHTS(1);
 
 /* FP8 weights take twice the room. */
-static const form_t FP8_FORMS[] = {SCALED_BY_4(64, 2, 5, 0, 4010),  SCALED_BY_2(80, 2, 5, 0, 4750),
-                                   SCALED_BY_4(96, 2, 4, 0, 5080),  SCALED_BY_4(128, 2, 4, 0, 6090),
-                                   SCALED_BY_4(160, 2, 3, 0, 7000), SCALED_BY_2(192, 2, 3, 0, 8060),
-                                   SCALED_BY_1(208, 2, 3, 0, 8730), SCALED_BY_2(96, 4, 3, 0, 9420),
-                                   SCALED_BY_2(128, 4, 3, 0, 11250)};
+static const form_t FP8_FORMS[] = {
+    SCALED_BY_4(64, 2, 5, 0, 4010),     SCALED_BY_2(80, 2, 5, 0, 4750),
+    SCALED_BY_4(96, 2, 4, 0, 5080),     SCALED_BY_4(128, 2, 4, 0, 6090),
+    SCALED_BY_4(160, 2, 3, 0, 7000),    SCALED_BY_2(192, 2, 3, 0, 8060),
+    SCALED_FORM(208, 2, 3, 1, 0, 8730), SCALED_BY_2(96, 4, 3, 0, 9420),
+    SCALED_BY_2(128, 4, 3, 0, 11250)};
 /* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
 static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .share = 2},
                                                    {SCALED(208, 2, 3, 1, 0)}};
@@ -169,16 +169,21 @@ static int64_t tiles_of(sizes_t sizes, const moe__mixed_schedule_t *s) {
          moe__mixed_quotient_up(sizes.tokens, s->tile_n);
 }
 
+typedef struct forms_t {
+  const form_t *forms;
+  size_t count;
+} forms_t;
+
 /* A family of forms: what its products are, as forms ask for it; what a tile takes, and tenths of
  * what columns take. */
 typedef struct family_t {
-  const form_t *forms;
-  size_t count;
+  forms_t all;
   unsigned is;
   int64_t of_tile, tenths;
 } family_t;
 
-#define FORMS(array) (array), sizeof(array) / sizeof(array)[0]
+#define FORMS(array)                                                                               \
+  { (array), sizeof(array) / sizeof(array)[0] }
 
 static int64_t time_of(sizes_t sizes, const form_t *form, const family_t *family) {
   const moe__mixed_schedule_t *s = form->schedules;
@@ -208,8 +213,8 @@ static bool may_divide(sizes_t sizes, const moe__mixed_schedule_t *s) {
 static const form_t *best_of(const family_t *family, sizes_t sizes) {
   const form_t *best = NULL;
   int64_t least = INT64_MAX;
-  for (size_t i = 0; i < family->count; i++) {
-    const form_t *form = &family->forms[i];
+  for (size_t i = 0; i < family->all.count; i++) {
+    const form_t *form = &family->all.forms[i];
     if ((form->asks & family->is) != form->asks || !may_divide(sizes, form->schedules))
       continue;
     int64_t time = time_of(sizes, form, family);
@@ -227,11 +232,15 @@ static bool may_spread_units(const moe__mixed_product_t *p) {
   return p->wants_units && (p->group != 128 || p->has_zeros || p->columns < 0);
 }
 
+/* The second of each: of many tokens. */
+static const forms_t ALL_SCALED[] = {FORMS(SCALED_FORMS), FORMS(SCALED_FORMS_OF_MANY)};
+static const forms_t ALL_GROUPS[] = {FORMS(GROUP_FORMS), FORMS(GROUP_FORMS_OF_MANY)};
+static const forms_t ALL_SHIFTED_GROUPS[] = {FORMS(SHIFTED_GROUP_FORMS),
+                                             FORMS(SHIFTED_GROUP_FORMS_OF_MANY)};
+
 static family_t scaled_family(sizes_t sizes) {
   unsigned is = sizes.columns < LEAST_LONG_COLUMNS ? SHORT_COLUMNS : LONG_COLUMNS;
-  return sizes.tokens < MANY_TOKENS
-             ? (family_t){FORMS(SCALED_FORMS), is, OF_SCALED_TILE, 10}
-             : (family_t){FORMS(SCALED_FORMS_OF_MANY), is, OF_SCALED_TILE, 10};
+  return (family_t){ALL_SCALED[sizes.tokens >= MANY_TOKENS], is, OF_SCALED_TILE, 10};
 }
 
 /* Sums of groups whose last tiles all CTAs divide: more tokens took longer than the model says. */
@@ -241,13 +250,9 @@ static family_t group_family(const moe__mixed_product_t *p) {
   unsigned is = (p->wants_units ? WITH_UNITS : WITHOUT_UNITS) |
                 (may_spread_units(p) ? UNITS_SPREAD : 0) |
                 (p->is_usual_64 && p->tokens <= SPREAD_UP_TO ? TIMED_SPREAD : 0);
-  int64_t tenths = p->group == 32 ? TENTHS_OF_32 : 10;
-  bool shifts = p->is_bf16_integer;
-  if (p->tokens < MANY_TOKENS)
-    return shifts ? (family_t){FORMS(SHIFTED_GROUP_FORMS), is, OF_GROUPS_TILE, tenths}
-                  : (family_t){FORMS(GROUP_FORMS), is, OF_GROUPS_TILE, tenths};
-  return shifts ? (family_t){FORMS(SHIFTED_GROUP_FORMS_OF_MANY), is, OF_GROUPS_TILE, tenths}
-                : (family_t){FORMS(GROUP_FORMS_OF_MANY), is, OF_GROUPS_TILE, tenths};
+  const forms_t *all = p->is_bf16_integer ? ALL_SHIFTED_GROUPS : ALL_GROUPS;
+  return (family_t){all[p->tokens >= MANY_TOKENS], is, OF_GROUPS_TILE,
+                    p->group == 32 ? TENTHS_OF_32 : 10};
 }
 
 moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *p) {
