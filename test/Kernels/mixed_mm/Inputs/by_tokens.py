@@ -18,7 +18,8 @@ FEW_FORMS = {
     "ui4, 128, f16, 2 of 4096 rows": {"format": "ui4", "zeros": 1, "group": 128, "x": "f16", "scales": "f16", "out": "f16", "experts": 2}, "MXFP8, 4 of 2048 rows": {"format": "f8E4M3FN", "experts": 4, "n": 2048},
 }  # fmt: skip
 FORMS = FEW_FORMS if few else {
-    "i4, 32": {"group": 32}, "i4, 32, few rows": {"group": 32, "n": 1536}, "i4, 64": {}, "i4, 64, few columns": {"k": 768}, "i4, 128, bias": {"group": 128, "bias": 1},
+    "i4, 32": {"group": 32}, "i4, 32, 1008 rows": {"group": 32, "n": 1008}, "i4, 32, 1024 rows": {"group": 32, "n": 1024}, "i4, 32, few rows": {"group": 32, "n": 2032}, "i4, 64": {}, "i4, 64, few rows": {"n": 2032}, "i4, 64, few columns": {"k": 1472},
+    "i4, 64, rows and columns enough": {"n": 2048, "k": 1536}, "i4, 32, few columns": {"group": 32, "k": 1472}, "i4, 128": {"group": 128}, "i4, 128, bias": {"group": 128, "bias": 1},
     "ui4, 32, zero points": {"format": "ui4", "zeros": 1, "group": 32}, "ui4, 128, zero points, f16": {"format": "ui4", "zeros": 1, "group": 128, "x": "f16", "scales": "f16", "out": "f16"},
     "MXFP4": {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}, "MXFP4, f16": {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU", "x": "f16", "out": "f16"},
     "MXFP8": {"format": "f8E4M3FN"}, "MXFP8, rows": {"format": "f8E4M3FN", "order": "rows"},
