@@ -10,8 +10,9 @@ product suits which sizes.
 `time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA
 graphs of one call, on random data; L2 is cleared before each, and figures are medians. Sizes of experts are drawn at random, always the same ones, with groups of
 tokens of equal weight or not. `fit` finds the numbers of each product that moe_opt/_mixed.py has, none of them negative, with
-the least squares of relative errors. `table` writes those of experts by which the compiler chooses where sizes are known. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
-of all sizes, and of those that were left out of the fit (each third).
+the least squares of relative errors. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
+of all sizes, and of those that were left out of the fit (each third). `table` writes the numbers of experts by which the
+compiler chooses where sizes are known.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
@@ -157,7 +158,7 @@ def time_all(folder, out, only):
 
 
 def least_squares(rows, values):
-    """The numbers, none negative, with the least squares of relative errors. `table` writes those of experts by which the compiler chooses where sizes are known. Of so few each choice of those that are not 0 is tried."""
+    """The numbers, none negative, with the least squares of relative errors. Of so few each choice of those that are not 0 is tried."""
     import numpy
 
     rows = numpy.array(rows) / numpy.array(values)[:, None]
@@ -212,7 +213,7 @@ def fit_all(folder, source, target):
 
 # What lib/Kernels/mixed_mm/CandidatesFew.c calls products, and kinds that stand for all of them. Those by tiles are for fewer tokens.
 FAMILIES = {
-    "GROUP_SUMS_OF_32": "i4-32-bf16-biased-experts", "GROUP_SUMS": "i4-64-bf16-biased-experts", "IN_F16": "i4-64-bf16-experts", "MXFP4": "f4E2M1FN-32-bf16-experts", "MXFP8": "f8E4M3FN-experts",
+    "GROUP_SUMS_OF_32": "i4-32-bf16-biased-experts", "GROUP_SUMS": "i4-64-bf16-biased-experts", "IN_F16_OF_32": "i4-32-bf16-experts", "IN_F16": "i4-64-bf16-experts", "MXFP4": "f4E2M1FN-32-bf16-experts", "MXFP8": "f8E4M3FN-experts",
 }  # fmt: skip
 
 
@@ -221,13 +222,14 @@ def write_table(source, target):
     for family, kind in FAMILIES.items():
         for name, timed in times[kind].items():
             tile, size = timed["tile"], tuple(map(int, name.split("x")))
-            if "tiles" in SIZES.names_of(size) or (family == "IN_F16") != bool(tile["f16"]):
+            if "tiles" in SIZES.names_of(size) or family.startswith("IN_F16") != bool(tile["f16"]):
                 continue
             ns = ", ".join(str(round(1000 * us)) for us in timed["us"])
             lines.append(f"MOE__TIMED({family}, {size[0]}, {tile['tokens']}, {tile['rows']}, {tile['ctas']}, {ns})\n")
     target.write_text(
-        "/* ExpertTimes.def - what tiles of experts take on an H200, of python/mixed_times.json: `bench/mixed_sizes.py table` writes it. Family, tokens of each expert that a tile is\n"
-        " * for, the tile's tokens and rows, the CTAs that divide its columns, and five numbers in ns.\n *\n * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */\n" + "".join(lines)
+        "/* ExpertTimes.def - what tiles of experts take on an H200, of python/mixed_times.json:\n"
+        " * `bench/mixed_sizes.py table` writes it. Family, tokens of each expert that a tile is for, the\n"
+        " * tile's tokens and rows, the CTAs that divide its columns, and five numbers in ns.\n *\n * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */\n" + "".join(lines)
     )
 
 

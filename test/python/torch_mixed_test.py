@@ -332,6 +332,9 @@ def test_terms_of_experts():
     assert (1, 10, 40, 40, 40 * 0.64) == terms(64, 1, 128 * 300, ctas=4, at_once=1)
     assert (1, 1, 4, 4 * 2 / 264, 4 * 0.5) == terms(100, 1, 128), "two tiles of 50 tokens"
     assert (1, 2, 2, 0.5, 2 * 0.64) == terms(64, 1, 128 * 66, at_once=1, divided=1), "two CTAs have a tile"
+    chosen = 256 * (1 - (255 / 256) ** 8)  # experts of eight tokens
+    assert (1, 1, 4, 4 * chosen / 264, 4 * 8 / chosen / 100) == terms(8, 256, 128), "fewer tokens than experts"
+    assert (1, 1, 4 * 300 / 132, 300 / 132, 4 * 300 / 132 * 0.64) == terms(64, 1, 128 * 300, at_once=1, divided=1), "a round and more"
     often = [_mixed.expert_terms(tile | {"at_once": 1}, each * 132, 132, 128, 4000)[1] for each in (20, 40, 64)]
     assert often == [pytest.approx(1, abs=0.01), pytest.approx(1.3, abs=0.2), pytest.approx(2, abs=0.01)], "the more groups there are with more tokens than a tile has"
 
@@ -343,6 +346,8 @@ def test_least_time_of_experts():
     assert _mixed.expert_size({(12,): slow, (40,): fast, (384,): slow}, 320, 8, 4096, 4096) == (40,)
     assert _mixed.expert_size({(12,): fast, (40,): slow, (384,): fast}, 320, 8, 4096, 4096) == (40,), "384 are too many, and 12 too few"
     assert _mixed.expert_size({(12,): slow, (40,): fast | {"f16": 1}, (36, 1, 2): slow}, 320, 8, 4096, 4096) == (36, 1, 2), "f16 first takes 4 us"
+    assert _mixed.expert_size({(12,): fast, (40,): fast, (384,): slow}, 8 * 2000, 8, 4096, 4096) == (384,), "the one for the most tokens is for any"
+    assert _mixed.expert_size({(12,): slow, (40,): fast, (384,): fast}, 8, 8, 4096, 4096) == (12,), "and so is the one for the fewest"
     divided = fast | {"divided": 1}
     assert [_mixed.expert_size({(40,): divided, (36, 1, 2): slow}, 320, 8, rows, 4096) for rows in (1024, 4096)] == [(36, 1, 2), (40,)]
     assert _mixed.expert_size({(40,): fast | {"columns": 1024}, (36, 1, 2): slow}, 320, 8, 4096, 512) == (36, 1, 2)
@@ -350,20 +355,24 @@ def test_least_time_of_experts():
 
 
 @pytest.mark.parametrize("left", ["some", "no tiles"])
-def test_packages_with_some_products(monkeypatch, left):
+@pytest.mark.parametrize("experts, lost", [(0, {"tokens": 1024, "rows": 8192}), (E, {"tokens": 16, "ctas": 2, "warpgroups": 2})])
+def test_packages_with_some_products(monkeypatch, left, experts, lost):
     """A package of some bundles, or of another version, says what it lacks."""
-    weights, _ = weights_of("i4", 32, BF16)
-    entries = [entry for entry in _bundles.index() if left == "no tiles" or (entry["attributes"].get("tokens"), entry["attributes"].get("rows")) != (1024, 8192)]
+    weights, _ = weights_of("i4", 32, BF16, experts)
+    entries = [entry for entry in _bundles.index() if left == "no tiles" or not lost.items() <= entry["attributes"].items()]
     if left == "no tiles":
         entries = [{name: value for name, value in entry.items() if name != "tile"} for entry in entries]
     monkeypatch.setattr(_bundles, "index", lambda: entries)
-    _bundles.layer_tiles.cache_clear()
-    _ops._layer_attributes.cache_clear()
+    caches = (_bundles.layer_tiles, _bundles.expert_tiles, _ops._layer_attributes, _ops._expert_attributes)
+    for cache in caches:
+        cache.cache_clear()
     try:
-        with pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 1024, rows = 8192" if left == "some" else "does not say how long"):
-            moe.mixed_mm(tokens(4, columns=COLUMNS), weights)
+        missing = ", ".join(f"{name} = {number}" for name, number in lost.items())
+        with pytest.raises(moe_opt.NotFound, match=f"no bundle of .* {missing}" if left == "some" else "does not say how long"):
+            moe.mixed_mm(tokens(4, columns=COLUMNS), weights, ends(1, 0, 3) if experts else None)
     finally:
-        _bundles.layer_tiles.cache_clear()
+        for cache in caches:
+            cache.cache_clear()
 
 
 def test_fp8_refused():

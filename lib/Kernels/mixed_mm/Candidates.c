@@ -263,7 +263,10 @@ enum {
   FEW_ROUNDS = 1 << 10,     /* up to 4 */
   TWO_ROUNDS = 1 << 11,     /* more than 1.5, up to 2 */
   MANY_ROUNDS = 1 << 12,    /* more than 16, or not known */
-  ROW_POWERS = 1 << 13      /* integers that want scaled weights */
+  ROW_POWERS = 1 << 13,     /* integers that want scaled weights */
+  /* With f16 tokens without scales of their own and groups of 128 ptxas has not the registers for
+   * four warpgroups whose weights become numbers in the registers of those before. */
+  TIGHT_POWERS = 1 << 14
 };
 
 #define FEW_EACH 6 /* tokens of each expert, on average */
@@ -339,6 +342,7 @@ static const row_t EXPERTS[] = {
     {12, NUMBERS_7, {TILE(16, 4, 128, 8), TILE(8, 4, 256, 4)}},
     {12, ANY, {TILE(16, 4, 128, 9), SPLIT(16, 256, 7, 2), SPLIT(16, 256, 7, 4)}},
     /* mixed_experts.md, "Tiles by width" */
+    {ALL, TIGHT_POWERS, {BY_THREE_WARPGROUPS}},
     {104, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
     {136, ROW_POWERS, {BY_THREE_WARPGROUPS, LONG_WIDTHS(112, 4, 4, 7)}},
     {640, ROW_POWERS, {LONG_WIDTHS(112, 4, 4, 7), BY_THREE_WARPGROUPS}},
@@ -401,6 +405,7 @@ static moe__candidates_t usual_expert_candidates(const moe__mixed_product_t *p) 
       of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
           bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
           bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
+          bit_if(p->has_row_powers && !p->has_token_scales && p->group == 128, TIGHT_POWERS) |
           bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7));
 }
 
@@ -575,6 +580,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .is_usual_mxfp4 = is_bf16 && is_mxfp4,
       .wants_scaled_weights = !is_f32 && moe__mixed_takes_scaled_weights(op),
       .has_row_powers = moe__mixed_takes_row_powers(op),
+      .has_token_scales = !mlirValueIsNull(moe__operand(op, MOE__SCALES_X)),
       .wants_units = !is_f32 && moe__mixed_takes_units(op),
   };
 }
@@ -594,7 +600,7 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
 
 /* ---- In f16 ----
  *
- * Of experts from so many tokens of each on average, and so many rows and columns, with a scale for
+ * Of many experts from so many tokens of each on average, and so many rows and columns, with a scale for
  * `group` columns: sums of groups take the more instructions the smaller these are
  * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16", and mixed_experts.md, "Tiles by
  * width"). */
@@ -613,7 +619,7 @@ bool moe__mixed_is_faster_in_f16(MlirOperation op) {
     return p.group && p.tokens > MOE__FEW_TOKENS && moe__mixed_wide_in_f16(&p);
   if (p.tokens > FEW_EACH && moe__mixed_are_few_experts(&p)) {
     moe__mixed_product_t in_f16 = p;
-    in_f16.wants_scaled_weights = in_f16.has_row_powers = true;
+    in_f16.wants_scaled_weights = in_f16.has_row_powers = in_f16.has_token_scales = true;
     in_f16.is_bf16_integer = false;
     return moe__mixed_few_in_f16(&p, &in_f16, usual_expert_candidates);
   }

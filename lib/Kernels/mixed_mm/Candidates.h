@@ -47,6 +47,7 @@ typedef struct moe__mixed_product_t {
   /* By default only where results have 16 bits: they hide what a tensor core cuts off long sums. */
   bool wants_scaled_weights, wants_units;
   bool has_row_powers; /* tokens are f16; up to 64 tokens of a layer were not timed */
+  bool has_token_scales;
 } moe__mixed_product_t;
 
 int64_t moe__mixed_quotient_up(int64_t x, int64_t y);
@@ -77,11 +78,11 @@ bool moe__mixed_wide_in_f16(const moe__mixed_product_t *product);
 /* Whether experts, of known sizes, are so few that their tiles may leave multiprocessors idle. */
 bool moe__mixed_are_few_experts(const moe__mixed_product_t *product);
 
-/* The schedules of a product of experts, few or not, by the tokens of each alone. */
+/* The schedules of a product of experts, few or not, by limits of tokens and rows. */
 typedef moe__candidates_t moe__mixed_usual_fn(const moe__mixed_product_t *product);
 
-/* Of few experts the schedules that take the least time; `usual`: of which there are others. Those
- * of as many tokens where nothing was timed. */
+/* Of few experts the schedules that take the least time: with tiles of few experts, or those that
+ * `usual` gives for so many tokens or others. What `usual` gives where no timed tile suits. */
 moe__candidates_t moe__mixed_few_candidates(const moe__mixed_product_t *product,
                                             moe__mixed_usual_fn *usual);
 

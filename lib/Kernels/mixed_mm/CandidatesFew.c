@@ -79,7 +79,7 @@ static const form_t SUMS[] = OF_SUMS(.subnormal = 0);
 /* ---- Times ---- */
 
 /* Products that take as long as one another. */
-typedef enum family_t { GROUP_SUMS_OF_32, GROUP_SUMS, IN_F16, MXFP4, MXFP8 } family_t;
+typedef enum family_t { GROUP_SUMS_OF_32, GROUP_SUMS, IN_F16_OF_32, IN_F16, MXFP4, MXFP8 } family_t;
 
 /* What a tile takes, ns: a begin, a round of tiles, 1000 columns of a round, what more of these a
  * full round takes, and those for each 100 tokens that tiles have. */
@@ -174,8 +174,10 @@ bool moe__mixed_are_few_experts(const moe__mixed_product_t *p) {
 static family_t family_of(const moe__mixed_product_t *p) {
   if (p->is_fp8)
     return MXFP8;
+  if (p->wants_scaled_weights && !p->has_row_powers)
+    return MXFP4;
   if (p->wants_scaled_weights)
-    return p->has_row_powers ? IN_F16 : MXFP4;
+    return p->group == 32 ? IN_F16_OF_32 : IN_F16;
   return p->group == 32 ? GROUP_SUMS_OF_32 : GROUP_SUMS;
 }
 

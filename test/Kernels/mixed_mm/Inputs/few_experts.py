@@ -32,7 +32,7 @@ def tiles_of(form, group, biased):
 drawn = random.Random(7)
 layers = []
 while len(layers) < COUNT:
-    experts, rows, columns = drawn.randint(2, 48), 16 * drawn.randint(8, 900), 128 * drawn.randint(1, 64)
+    experts, rows, columns = drawn.randint(1, 48), 16 * drawn.randint(8, 900), 128 * drawn.randint(1, 64)
     tokens = round(experts * 2 ** drawn.uniform(2.8, 11))
     if experts * -(-rows // 128) <= MOST_TILES and tokens > (LEAST_TOKENS - 1) * experts:
         layers.append((tokens, experts, rows, columns))
@@ -41,6 +41,7 @@ wrong, seen = 0, set()
 for form, keys in FORMS.items():
     tiles = tiles_of(*form)
     text = "".join(source(f"f{i}", **{name: str(value) for name, value in (keys | {"m": m, "experts": e, "n": n, "k": k}).items()}) for i, (m, e, n, k) in enumerate(layers))
+    text = text.replace("?x", "1x")  # a source's one expert is an unknown number
     chosen = subprocess.run([sys.argv[1], "-", "--moe-select-schedule"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
     for layer, function in zip(layers, chosen.split("func.func")[1:], strict=True):
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+) :", function)}
