@@ -600,8 +600,8 @@ moe__candidates_t moe__mixed_candidates(MlirOperation op) {
 
 /* ---- In f16 ----
  *
- * Of many experts from so many tokens of each on average, and so many rows and columns, with a scale for
- * `group` columns: sums of groups take the more instructions the smaller these are
+ * Of many experts from so many tokens of each on average, and so many rows and columns, with a
+ * scale for `group` columns: sums of groups take the more instructions the smaller these are
  * (docs/performance/mixed_many_tokens.md, "Scales of bf16 in f16", and mixed_experts.md, "Tiles by
  * width"). */
 typedef struct f16_rule_t {
