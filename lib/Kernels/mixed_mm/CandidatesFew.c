@@ -140,9 +140,11 @@ static double rounds_of(double tiles, double deviation, double room) {
   double mean = tiles / room, spread = fmax(deviation / room, LEAST_DEVIATION);
   if (spread > MANY_ROUNDS)
     return mean + 0.5;
-  double limit = fmax(1, floor(mean - 3 * spread)), rounds = limit;
-  for (; limit <= ceil(mean + 3 * spread); limit++)
-    rounds += above(limit + 0.5 / room, mean, spread);
+  int64_t first = (int64_t)fmax(1, floor(mean - 3 * spread));
+  int64_t last = (int64_t)ceil(mean + 3 * spread);
+  double rounds = (double)first;
+  for (int64_t limit = first; limit <= last; limit++)
+    rounds += above((double)limit + 0.5 / room, mean, spread);
   return rounds;
 }
 

@@ -211,7 +211,7 @@ static bool may_divide(sizes_t sizes, const moe__mixed_schedule_t *s) {
 
 /* The form that takes the least time. */
 static const form_t *best_of(const family_t *family, sizes_t sizes) {
-  const form_t *best = NULL;
+  const form_t *best = family->all.forms; /* until another is found */
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < family->all.count; i++) {
     const form_t *form = &family->all.forms[i];
