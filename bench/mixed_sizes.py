@@ -62,9 +62,9 @@ def products(folder):
     """The entries of a folder's index, without a bias but where it has times of its own: by kind, and by the sizes that a product is for."""
     found = collections.defaultdict(dict)
     for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["bundles"]:
-        kind = make_bundles.kind_of(entry["bundle"]) if "tile" in entry else None
-        if kind and ("_bias" not in entry["op"] or "-biased" in kind):
-            found[kind][tuple(map(int, entry["bundle"].rsplit("-", 1)[1].split("x")))] = entry
+        name = entry["bundle"]
+        if "tile" in entry and make_bundles.has_own_times(name):
+            found[make_bundles.kind_of(name)][tuple(map(int, name.rsplit("-", 1)[1].split("x")))] = entry
     return found
 
 

@@ -343,6 +343,11 @@ def kind_of(name):
     return weights + ("-biased" if biased and re.fullmatch(r"i4-\d+-bf16", weights) else "") + (experts or "")
 
 
+def has_own_times(name):
+    """Whether a product of this name is timed: most with a bias have the times of those without."""
+    return "_bias" not in name or "-biased" in kind_of(name)
+
+
 def schedule_of(source):
     """The attribute of its product of weights."""
     return re.search(r'"scaled_grouped_mm\.mixed_mm\w*"\([^\n]*?(schedule = {[^}]*})', source)[1]

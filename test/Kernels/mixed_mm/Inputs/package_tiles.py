@@ -11,7 +11,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "python"))
 import make_bundles  # noqa: E402
 
-products = [bundle for bundle in make_bundles.bundles() if isinstance(bundle, make_bundles.Sized) and ("bias" not in bundle.operands or "-biased" in make_bundles.kind_of(bundle.name))]
+products = [bundle for bundle in make_bundles.bundles() if isinstance(bundle, make_bundles.Sized) and make_bundles.has_own_times(bundle.name)]
 text = "".join(bundle.known(f"f{number}", bundle.shapes(bundle.sizes)) for number, bundle in enumerate(products))
 chosen = subprocess.run([sys.argv[1], *make_bundles.CHOOSING], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
 wrong = 0
