@@ -7,6 +7,7 @@
 #include "lib/Kernels/mixed_mm/Candidates.h"
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
+#include <limits.h>
 #include <math.h>
 
 #define FEW_TILES 480 /* of 128 rows, of all experts, up to which the model was fitted to most */
@@ -223,19 +224,29 @@ static moe__candidates_t candidates_of(const moe__mixed_product_t *p, const time
  * more tokens than they are used for, which have one width. */
 #define MOST_IN_F16 384
 
+/* The fewest and the most tokens of each expert that tiles of a family are for. */
+typedef struct range_t {
+  int fewest, most;
+} range_t;
+
+static range_t range_of(family_t family) {
+  range_t range = {INT_MAX, 0};
+  for (const timed_t *timed = TIMED; timed < TIMED_END; timed++)
+    if (timed->family == family) {
+      range.fewest = timed->each < range.fewest ? timed->each : range.fewest;
+      range.most = timed->each > range.most ? timed->each : range.most;
+    }
+  return range;
+}
+
 /* A tile suits from 0.15 to three times as many tokens of each expert as it is for; those for the
  * fewest and for the most tokens suit any. */
-static bool suits(const moe__mixed_product_t *p, const timed_t *timed) {
-  int fewest = timed->each, most = timed->each;
-  for (const timed_t *other = TIMED; other < TIMED_END; other++)
-    if (other->family == timed->family) {
-      fewest = other->each < fewest ? other->each : fewest;
-      most = other->each > most ? other->each : most;
-    }
+static bool suits(const moe__mixed_product_t *p, const timed_t *timed, range_t range) {
   if (p->is_fp8 && p->has_row_powers && timed->each > MOST_IN_F16)
     return false;
-  return (100 * p->all_tokens >= 15 * timed->each * p->experts || timed->each == fewest) &&
-         (p->all_tokens <= 3 * timed->each * p->experts || timed->each == most) &&
+  int64_t all = timed->each * p->experts;
+  return (100 * p->all_tokens >= 15 * all || timed->each == range.fewest) &&
+         (p->all_tokens <= 3 * all || timed->each == range.most) &&
          (timed->ctas == 1 || moe__mixed_may_split(1, p->columns, timed->ctas));
 }
 
@@ -244,8 +255,10 @@ static moe__candidates_t best_of(const moe__mixed_product_t *p, moe__mixed_usual
                                  double *least) {
   moe__candidates_t best = usual(p);
   *least = INFINITY;
+  family_t family = family_of(p);
+  range_t range = range_of(family);
   for (const timed_t *timed = TIMED; timed < TIMED_END; timed++) {
-    if (timed->family != family_of(p) || !suits(p, timed))
+    if (timed->family != family || !suits(p, timed, range))
       continue;
     moe__candidates_t found = candidates_of(p, timed, usual);
     double time = found.count ? time_of(p, timed) : INFINITY;
