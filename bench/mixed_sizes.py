@@ -2,7 +2,7 @@
 """How long the Python package's products of a layer or of experts with weights of four or eight bits take, at many sizes, and what follows: which
 product suits which sizes.
 
-    python/make_bundles.py FOLDER --only '^mixed_mm(_zeros|_bias)?-'           where LLVM is
+    python/make_bundles.py FOLDER --only '^mixed_mm(_zeros|_bias)?-|^scaled_mm-forward-mx.*(few|x[0-9])-bf16'     where LLVM is
     bench/mixed_sizes.py time FOLDER OUT [--only PATTERN]                      where an H200 and PyTorch are: microseconds, as JSON
     bench/mixed_sizes.py fit FOLDER OUT python/mixed_times.json                anywhere with numpy
     bench/mixed_sizes.py table python/mixed_times.json lib/Kernels/mixed_mm/ExpertTimes.def
@@ -43,6 +43,7 @@ EXPERT_ROWS = (512, 768, 1024, 1408, 1536, 2048, 2560, 2880, 3072, 3584, 4096, 5
 EXPERT_COLUMNS = (1024, 1408, 2048, 2816, 4096, 5120, 7168)  # multiples of each group
 EXPERT_TOKENS = (0.05, 600)
 EXPERT_LAYERS = 600
+MX_COLUMNS = 512  # of products in MX blocks, whose scales may lie by rows, columns are a multiple
 FEW_TILES, FEW_OF_ALL = 480, 0.7  # tiles of 128 rows of few experts, which this part of all have
 MOST_WEIGHTS, MOST_PRODUCTS = 3e9, 6e11  # elements, multiplications
 SKEWED = 0.4  # the part of sizes whose experts are of unequal weight, up to 1 + UNEQUAL times the least
@@ -54,17 +55,16 @@ ROUNDING = 1e-12  # of sums of squares, and of numbers that are 0
 HELD_OUT = 3  # each so many sizes are left out of a fit
 
 
-def name_of(size):
-    return "x".join(map(str, size))
+name_of = make_bundles.name_of
 
 
 def products(folder):
     """The entries of a folder's index, without a bias but where it has times of its own: by kind, and by the sizes that a product is for."""
-    found = collections.defaultdict(dict)
+    found, sizes = collections.defaultdict(dict), {bundle.name: bundle.size for bundle in make_bundles.bundles() if getattr(bundle, "size", None)}
     for entry in json.loads((folder / "index.json").read_text(encoding="utf-8"))["bundles"]:
         name = entry["bundle"]
         if "tile" in entry and make_bundles.has_own_times(name):
-            found[make_bundles.kind_of(name)][tuple(map(int, name.rsplit("-", 1)[1].split("x")))] = entry
+            found[make_bundles.kind_of(name)][sizes[name]] = entry
     return found
 
 
@@ -72,14 +72,20 @@ def is_grouped(kind):
     return kind.endswith("-experts")
 
 
-def expert_layers():
-    """Tokens of all experts, experts, rows and columns that are timed, and the weights by which tokens choose experts."""
+def is_mx(kind):
+    return kind.startswith("mx-")
+
+
+def expert_layers(mx=False):
+    """Tokens of all experts, experts, rows and columns that are timed, and the weights by which tokens choose experts. mx: of products in MX blocks."""
     drawn = random.Random(1)
     found = []
     while len(found) < EXPERT_LAYERS:
         experts, rows, columns = map(drawn.choice, (EXPERTS, EXPERT_ROWS, EXPERT_COLUMNS))
         few = len(found) < FEW_OF_ALL * EXPERT_LAYERS
         tokens = round(experts * math.exp(drawn.uniform(*map(math.log, EXPERT_TOKENS))))
+        if mx and (tokens > SIZES.MX_MOST * experts or columns % MX_COLUMNS):
+            continue
         is_large = experts * rows * columns > MOST_WEIGHTS or tokens * rows * columns > MOST_PRODUCTS
         if not tokens or is_large or few != (experts * rows <= 128 * FEW_TILES):
             continue
@@ -91,16 +97,24 @@ def expert_layers():
 # ---- Times ----
 
 
+def shapes_of(entry, tokens, *sizes):
+    """Those of a product's operands, by name."""
+    *experts, rows, columns = sizes
+    if entry["op"].endswith("scaled_mm"):
+        (count,) = experts
+        blocks = columns // 32
+        return {"qa": (tokens, columns), "qb": (count, columns, rows), "sa": (tokens, blocks), "sb": (count, blocks, rows), "offs": (count,)}
+    form, group = entry["attributes"]["format"], entry["attributes"]["group_size"]
+    return MixedProduct(form, group, zeros="zeros" in entry["op"], bias="bias" in entry["op"], experts=bool(experts)).shapes(tokens, rows, columns, *experts)
+
+
 def operands(entry, tokens, *sizes, weights=None):
     """Random tensors of the product's element types. sizes: rows and columns, and before these experts, which tokens choose by these weights."""
     import torch
 
     from launch_from_pytorch import DTYPES
 
-    form, group = entry["attributes"]["format"], entry["attributes"]["group_size"]
-    *experts, rows, columns = sizes
-    shapes = MixedProduct(form, group, zeros="zeros" in entry["op"], bias="bias" in entry["op"], experts=bool(experts)).shapes(tokens, rows, columns, *experts)
-    found = []
+    shapes, found = shapes_of(entry, tokens, *sizes), []
     for tensor in entry["operands"]:
         dtype, shape = DTYPES[tensor["dtype"]], [shapes[tensor["name"]][dimension] for dimension in tensor["order"]]
         if tensor["name"] == "offs":
@@ -108,7 +122,7 @@ def operands(entry, tokens, *sizes, weights=None):
             values = torch.bincount(chosen, minlength=len(weights)).cumsum(0).to(torch.int32).cuda()
         elif dtype == torch.uint8:
             values = torch.randint(0, 16 if tensor["name"] == "zeros" else 256, shape, device="cuda", dtype=dtype)
-        elif tensor["name"] != "scales":
+        elif tensor["name"][0] != "s":
             values = torch.randn(shape, device="cuda").to(dtype)
         elif dtype.itemsize == 1:
             values = torch.randint(120, 130, shape, device="cuda", dtype=torch.uint8).view(dtype)
@@ -125,9 +139,9 @@ def layer_cells():
             yield (tokens, rows, columns), None, ROUNDS[few]
 
 
-def expert_cells():
+def expert_cells(mx=False):
     """The same of experts."""
-    for sizes, weights in expert_layers():
+    for sizes, weights in expert_layers(mx):
         tokens, experts, rows, _ = sizes
         yield sizes, weights, ROUNDS[max(tokens, experts) * rows < FEW_ROWS]
 
@@ -144,8 +158,9 @@ def time_all(folder, out, only):
             continue
         bundles = {size: Bundle(folder / entry["bundle"]) for size, entry in entries.items()}
         found[kind] = []
-        for sizes, weights, rounds in expert_cells() if is_grouped(kind) else layer_cells():
-            chosen = SIZES.expert_candidates(entries, *sizes[:2]) if is_grouped(kind) else SIZES.candidates(entries, sizes[0])
+        for sizes, weights, rounds in expert_cells(is_mx(kind)) if is_grouped(kind) else layer_cells():
+            usual = SIZES.expert_candidates(entries, *sizes[:2]) if is_grouped(kind) else SIZES.candidates(entries, sizes[0])
+            chosen = list(entries) if is_mx(kind) else usual
             chosen = [size for size in chosen if entries[size]["tile"]["columns"] <= sizes[-1]]
             tensors = operands(entries[chosen[0]], *sizes, weights=weights)
             seconds = times([lambda bundle=bundles[size]: bundle(*tensors) for size in chosen], clear, rounds)
@@ -187,7 +202,7 @@ def fitted(kind, entries, cells):
 def losses(kind, entries, numbers, cells):
     """Of each size, the time of the product that is chosen to that of the best one."""
     tiles = {size: entry["tile"] | {"us": numbers[name_of(size)]} for size, entry in entries.items()}
-    chosen = SIZES.expert_size if is_grouped(kind) else SIZES.layer_size
+    chosen = SIZES.mx_size if is_mx(kind) else SIZES.expert_size if is_grouped(kind) else SIZES.layer_size
     return [us[name_of(chosen(tiles, *sizes))] / min(us.values()) for *sizes, us in cells]
 
 
@@ -211,10 +226,14 @@ def fit_all(folder, source, target):
 
 # ---- The compiler's table ----
 
-# What lib/Kernels/mixed_mm/CandidatesFew.c calls products, and kinds that stand for all of them. Those by tiles are for fewer tokens.
+# What lib/Kernels/mixed_mm/CandidatesFew.c calls products, and kinds that stand for all of them. Those by tiles are for fewer tokens. MX: weights that become
+# f16, beside BY_BLOCKS. Where scales lie by rows a tile has WIDE tokens for NARROW where sizes are known, which leaves more room.
 FAMILIES = {
     "GROUP_SUMS_OF_32": "i4-32-bf16-biased-experts", "GROUP_SUMS": "i4-64-bf16-biased-experts", "IN_F16_OF_32": "i4-32-bf16-experts", "IN_F16": "i4-64-bf16-experts", "MXFP4": "f4E2M1FN-32-bf16-experts", "MXFP8": "f8E4M3FN-experts",
+    "MX": "mx-row_major-experts", "BY_BLOCKS": "mx-row_major-experts", "MX_OF_ROWS": "mx-experts", "BY_BLOCKS_OF_ROWS": "mx-experts",
 }  # fmt: skip
+IN_F16 = ("IN_F16_OF_32", "IN_F16", "MX", "MX_OF_ROWS")
+NARROW, WIDE = 112, 128
 
 
 def write_table(source, target):
@@ -222,10 +241,11 @@ def write_table(source, target):
     for family, kind in FAMILIES.items():
         for name, timed in times[kind].items():
             tile, size = timed["tile"], tuple(map(int, name.split("x")))
-            if "tiles" in SIZES.names_of(size) or family.startswith("IN_F16") != bool(tile["f16"]):
+            if "tiles" in SIZES.names_of(size) or (family in IN_F16) != bool(tile["f16"]):
                 continue
+            tokens = WIDE if family == "MX_OF_ROWS" and tile["tokens"] == NARROW else tile["tokens"]
             ns = ", ".join(str(round(1000 * us)) for us in timed["us"])
-            lines.append(f"MOE__TIMED({family}, {size[0]}, {tile['tokens']}, {tile['rows']}, {tile['ctas']}, {ns})\n")
+            lines.append(f"MOE__TIMED({family}, {size[0]}, {tokens}, {tile['rows']}, {tile['ctas']}, {ns})\n")
     target.write_text(
         "/* ExpertTimes.def - what tiles of experts take on an H200, of python/mixed_times.json:\n"
         " * `bench/mixed_sizes.py table` writes it. Family, tokens of each expert that a tile is for, the\n"

@@ -36,6 +36,7 @@
 #include "lib/Dialect/Dialect.h"
 #include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
+#include "lib/Kernels/mixed_mm/F16.h"
 #include "passes/Share.h"
 
 #include "mlir-c/BuiltinAttributes.h"
@@ -105,25 +106,13 @@ static bool has_mixed_weights(MlirOperation op) {
  * (docs/performance/grouped_mx_blocks.md). */
 #define MOST_TOKENS_MIXED 1152
 
-/* The multiprocessors that the choice is made for, and the rows of weights that one multiplies at
- * once. */
-#define MULTIPROCESSORS 132
-#define TILE_ROWS 256
-
-/* Of few tokens, whose weights are read once: mixed_mm's tiles have twice the rows of those by
- * blocks, so that they must be enough for nearly all multiprocessors; and where the scales of a row
- * lie side by side, up to so many tokens by blocks is as fast. */
-#define MOST_TOKENS_BY_BLOCKS_OF_ROWS 32
-
+/* Of few tokens, whose weights are read once. */
 static bool is_faster_mixed_with_few(MlirOperation op, int64_t tokens, int64_t experts) {
-  int64_t rows = moe__static_dimension(moe__tensor_type(op, MOE__QB), 2);
-  if (rows < 0 || (!moe__is_row_major(moe__tensor_type(op, MOE__SB)) &&
-                   tokens <= MOST_TOKENS_BY_BLOCKS_OF_ROWS * experts))
-    return false;
-  int64_t touched = tokens < experts ? tokens : experts;
-  int64_t tiles = touched * ((rows + TILE_ROWS - 1) / TILE_ROWS);
-  int64_t rounds = (tiles + MULTIPROCESSORS - 1) / MULTIPROCESSORS;
-  return 10 * tiles >= 9 * rounds * MULTIPROCESSORS;
+  MlirType qb = moe__tensor_type(op, MOE__QB);
+  int64_t rows = moe__static_dimension(qb, 2), columns = moe__static_dimension(qb, 1);
+  return tokens > 0 && rows > 0 && columns > 0 &&
+         moe__mixed_is_faster_than_blocks(tokens, experts, rows, columns,
+                                          !moe__is_row_major(moe__tensor_type(op, MOE__SB)));
 }
 
 static way_t way_of(MlirOperation op) {

@@ -229,13 +229,16 @@ def products():
 
 # The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
 FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
-# Those of more tokens, whose weights become f16 in the product, of most tokens bf16; the first where the scales of a row of weights lie side by side, which
-# leaves less room for stages, the second where those of a column do.
+# Those whose weights become f16 in the product, of MX_SIZES of moe_opt/_mixed.py. Where the scales of a row of weights lie side by side there is less room
+# for stages: two tiles of four warpgroups have others there.
 MIXED_MX = {
-    "some": ("tile_n = 112, warpgroups = 4, widths = 7, behind = 1", "tile_n = 128, warpgroups = 4, widths = 8, behind = 1"),
-    "more": ("tile_n = 128, warpgroups = 3, widths = 4", "tile_n = 128, warpgroups = 4, widths = 4, behind = 1"),
-    "most": ("tile_n = 208, warpgroups = 2, share = 2", "tile_n = 208, warpgroups = 2, share = 2"),
-}
+    (16, 2, 2): "tile_n = 32, split = 2, reuse = 1, stages = 5", (40, 2, 2): "tile_n = 64, split = 2, reuse = 1, stages = 4",
+    (64, 2, 2): "tile_n = 96, split = 2, reuse = 1, stages = 4", (36, 1, 2): "tile_n = 64, widths = 4, stages = 5",
+    (36, 1, 3): "tile_n = 64, widths = 4, stages = 4", (76, 1, 3): "tile_n = 128, widths = 4, stages = 3",
+    (36, 1, 4): "tile_n = 64, widths = 4, stages = 4", (384, 1, 4): "tile_n = 128, widths = 4, behind = 1, stages = 3",
+}  # fmt: skip
+MIXED_MX_OF_ROWS = MIXED_MX | {(36, 1, 4): "tile_n = 64, widths = 4, stages = 3", (384, 1, 4): "tile_n = 112, widths = 7, behind = 1, stages = 3"}
+MOST_MX = "tile_n = 208, warpgroups = 2, share = 2, stages = 3"  # of most tokens, whose weights become bf16
 
 
 def mx_products():
@@ -255,11 +258,14 @@ def mx_products():
                 few = "" if case == "gradient" else FEW_TOKENS_MX
                 yield Chosen(f"{name}-fast-{out}", op, {"accumulate": "fast"}, operands, results, "", {"tokens": "many"})
                 yield Bundle(f"{name}-promoted-{out}", op, {"accumulate": "promoted"}, operands, results)
-                yield Chosen(f"{name}-few-{out}", op, {"accumulate": "promoted"}, operands, results, few, {"accumulate": "fast", "tokens": "few"})
-                for tokens, schedules in MIXED_MX.items() if (case, out) == ("forward", "bf16") else ():
-                    schedule = f"{schedules[sb is not sbs[0]]}, depth = 128, stages = 3, scaled_weights = 1, long_sums = 1, staged = 1"
-                    element = "bf16" if tokens == "most" else "f16"
-                    yield Mixed(f"{name}-{tokens}-{out}", op, {"accumulate": "fast", "tokens": tokens}, operands, results, element, schedule)
+                is_mixed, choice = (case, out) == ("forward", "bf16"), {"accumulate": "fast", "tokens": "few"}
+                by_blocks = SIZES.MX_BY_BLOCKS if is_mixed else None
+                yield Chosen(f"{name}-few-{out}", op, {"accumulate": "promoted"}, operands, results, few, choice, by_blocks)
+                if is_mixed:
+                    yield Mixed(f"{name}-most-{out}", op, {"accumulate": "fast", "tokens": "most"}, operands, results, "bf16", MOST_MX)
+                for size, schedule in (MIXED_MX_OF_ROWS if sb is sbs[0] else MIXED_MX).items() if is_mixed else ():
+                    schedule = f"{schedule}, warpgroups = {size[2]}"
+                    yield Mixed(f"{name}-{name_of(size)}-{out}", op, SIZES.mx_attributes(size), operands, results, "f16", schedule, size)
 
 
 def trained():
@@ -282,24 +288,29 @@ class Chosen(Bundle):
     """The same, one of several, with a schedule or "" for the default: attributes of the index have what chooses among these, which the op
     has not, or has otherwise."""
 
-    def __init__(self, name, op, attributes, operands, results, schedule, choice):
+    def __init__(self, name, op, attributes, operands, results, schedule, choice, size=None):
         super().__init__(name, op, attributes, operands, results)
-        self.schedule, self.choice = schedule, choice
+        self.schedule, self.choice, self.size = schedule, choice, size
 
     def source(self):
         scheduled = f", schedule = {{{self.schedule}}}" if self.schedule else ""
         return super().source().replace("} : (", f"{scheduled}}} : (", 1)
 
     def entry(self, source, manifest):
-        return super().entry(source, manifest) | {"attributes": self.attributes | self.choice}
+        entry = super().entry(source, manifest) | {"attributes": self.attributes | self.choice}
+        return entry | (described(self, tile_of(self.schedule, self.BLOCK_ROWS), "qa", manifest) if self.size else {})
+
+    BLOCK_ROWS = 128  # of a tile of swap_operands
 
 
 class Mixed(Bundle):
-    """A product forward in MX blocks whose tokens become numbers of this type first, and whose weights do in the product, with this schedule."""
+    """A product forward in MX blocks whose tokens become numbers of this type first, and whose weights do in the product, with this schedule. size:
+    one of MX_SIZES of moe_opt/_mixed.py, of a product that is chosen by its times."""
 
-    def __init__(self, name, op, attributes, operands, results, element, schedule):
+    def __init__(self, name, op, attributes, operands, results, element, schedule, size=None):
         super().__init__(name, op, attributes, operands, results)
-        self.element, self.schedule = element, schedule
+        self.element, self.size = element, size
+        self.schedule = f"{schedule}, depth = 128, scaled_weights = 1, long_sums = 1, staged = 1"
 
     def source(self):
         qb, sb = self.operands["qb"], self.operands["sb"]
@@ -320,6 +331,10 @@ class Mixed(Bundle):
         body += product.replace("} : (", f", schedule = {{{self.schedule}}}}} : (", 1)
         return function(self.title(), self.operands, body, self.results)
 
+    def entry(self, source, manifest):
+        entry = super().entry(source, manifest)
+        return entry | (described(self, tile_of(self.schedule, f16=True), "qa", manifest) if self.size else {})
+
 
 def load_sizes():
     """moe_opt/_mixed.py, without the package: that loads libraries which may not be built yet."""
@@ -337,8 +352,10 @@ TIMES = json.loads((pathlib.Path(__file__).resolve().parent / "mixed_times.json"
 
 def kind_of(name):
     """What products of a layer, or of experts, have in common that take as long as one another, of the name of one: i4-64-bf16, say, or
-    i4-64-bf16-experts. A bias takes no time, but tokens of i4-64-bf16-biased do not become f16. Where another product with a bias has another tile, it has
-    the times of the one without all the same."""
+    i4-64-bf16-experts; mx-experts where tokens and weights are MX blocks. A bias takes no time, but tokens of i4-64-bf16-biased do not become f16. Where
+    another product with a bias has another tile, it has the times of the one without all the same."""
+    if of_blocks := re.match("scaled_mm-forward-(mx(?:-row_major)?)-", name):
+        return f"{of_blocks[1]}-experts"
     biased, weights, experts = re.fullmatch(r"mixed_mm(?:_zeros)?(_bias)?-(.*?)(-experts)?-[\dx]+", name).groups()
     return weights + ("-biased" if biased and re.fullmatch(r"i4-\d+-bf16", weights) else "") + (experts or "")
 
@@ -346,6 +363,35 @@ def kind_of(name):
 def has_own_times(name):
     """Whether a product of this name is timed: most with a bias have the times of those without."""
     return "_bias" not in name or "-biased" in kind_of(name)
+
+
+def name_of(size):
+    return "x".join(map(str, size))
+
+
+def tile_of(schedule, rows=None, f16=False):
+    """What the times of a product with this schedule depend on. rows: of a tile, where the schedule does not say it."""
+    fields = {"panels": 0, "common": 0, "split": 1, "ctas_per_sm": 1, "spread": 0} | {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule)}
+    if fields["split"] not in SIZES.ROOM:
+        raise RuntimeError(f"clusters of {fields['split']} CTAs: moe_opt/_mixed.py does not say how many there are at once")
+    return {
+        "tokens": fields["tile_n"], "rows": rows or 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],
+        "at_once": fields["ctas_per_sm"], "divided": fields["spread"], "f16": int(f16),
+    }  # fmt: skip
+
+
+def timed(bundle):
+    """What mixed_times.json says of a product that is chosen by its times: the tile that was timed, and its numbers; None where it was not."""
+    return TIMES.get(kind_of(bundle.name), {}).get(name_of(bundle.size))
+
+
+def described(bundle, tile, tokens, manifest):
+    """What the index says of such a product, with this tile. tokens: the name of the operand."""
+    known = timed(bundle)
+    if known and known["tile"] != tile:
+        print(f"{bundle.name}: its tile is {tile}; its times are of {known['tile']}", file=sys.stderr)
+    sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
+    return {"tile": tile | {"columns": sizes[f"{tokens}.1"]["min"]} | ({"us": known["us"]} if known else {})}
 
 
 def schedule_of(source):
@@ -361,31 +407,17 @@ class Sized(Bundle):
     layer, or one of moe_opt/_mixed.py's expert_sizes."""
 
     def __init__(self, name, op, attributes, operands, results, sizes):
-        super().__init__(f"{name}-{'x'.join(map(str, sizes))}", op, attributes, operands, results)
-        self.sizes = sizes
+        super().__init__(f"{name}-{name_of(sizes)}", op, attributes, operands, results)
+        self.size = sizes
 
     def entry(self, source, manifest):
-        names = SIZES.names_of(self.sizes) if self.is_grouped() else ("tokens", "rows")
-        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(names, self.sizes))}
-        tile, timed = self.tile(source), self.timed()
-        if timed and timed["tile"] != tile:
-            print(f"{self.name}: its tile is {tile}; its times are of {timed['tile']}", file=sys.stderr)
-        sizes = {size["name"]: size for size in manifest["functions"][0]["symbols"]}
-        return entry | {"tile": tile | {"columns": sizes["x.1"]["min"]} | ({"us": timed["us"]} if timed else {})}
+        names = SIZES.names_of(self.size) if self.is_grouped() else ("tokens", "rows")
+        entry = super().entry(source, manifest) | {"attributes": self.attributes | dict(zip(names, self.size))}
+        return entry | described(self, self.tile(source), "x", manifest)
 
     def tile(self, source):
         """What its times depend on, of the source with its schedule."""
-        fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+)", schedule_of(source))}
-        if fields["split"] not in SIZES.ROOM:
-            raise RuntimeError(f"{self.name}: clusters of {fields['split']} CTAs: moe_opt/_mixed.py does not say how many there are at once")
-        return {
-            "tokens": fields["tile_n"], "rows": 16 * fields["panels"] or 64 * fields["warpgroups"] - 32 * fields["common"], "ctas": fields["split"],
-            "at_once": fields["ctas_per_sm"], "divided": fields["spread"], "f16": int("quantize_f16" in source),
-        }  # fmt: skip
-
-    def timed(self):
-        """What mixed_times.json says of it: the tile that was timed, and its numbers; None where it was not."""
-        return TIMES.get(kind_of(self.name), {}).get("x".join(map(str, self.sizes)))
+        return tile_of(schedule_of(source), f16="quantize_f16" in source)
 
     def shapes(self, sizes, experts=None):
         """Of all tensors with these sizes, by name. experts: so many, and not those that the product is for."""
@@ -424,10 +456,10 @@ class Sized(Bundle):
         # Where sizes are not known a kernel may need more registers or room than there is: then that of as many experts as there may be, of fewer
         # rows, or of more tokens.
         others = sizes_of(self.attributes, self.operands)
-        fewer_rows = [sizes for sizes in others[::-1] if sizes[0] == self.sizes[0] and sizes < self.sizes]
-        more_tokens = [sizes for sizes in others if sizes[0] > self.sizes[0]]
-        most_experts = [self.shapes(self.sizes, SIZES.MOST_EXPERTS)] if self.is_grouped() else []
-        for shapes in (self.shapes(self.sizes), *most_experts, *map(self.shapes, fewer_rows + more_tokens)):
+        fewer_rows = [sizes for sizes in others[::-1] if sizes[0] == self.size[0] and sizes < self.size]
+        more_tokens = [sizes for sizes in others if sizes[0] > self.size[0]]
+        most_experts = [self.shapes(self.size, SIZES.MOST_EXPERTS)] if self.is_grouped() else []
+        for shapes in (self.shapes(self.size), *most_experts, *map(self.shapes, fewer_rows + more_tokens)):
             yield self.like(moe_opt, shapes)
 
 
@@ -479,7 +511,7 @@ def mixed():
 
 # What the tests in test/python call, those of frameworks included.
 TESTED = (
-    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|some|more|most)-bf16|forward-mx.*-promoted-bf16"
+    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|most|x[234])-bf16|forward-mx.*-promoted-bf16"
     "|fp8-row-.*bf16-f8E4M3FN-pow2$|dual-.*bf16-f8E4M3FN-pow2$|rceil-(bf16|f32)-f8E4M3FN"
     "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm-f4E2M1FN-32-bf16|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
 )

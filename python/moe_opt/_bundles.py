@@ -10,7 +10,7 @@ import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from moe_opt._library import InvalidBundle, NotFound
-from moe_opt._mixed import LAYER_SIZES, ROOM, attributes_of, expert_sizes
+from moe_opt._mixed import LAYER_SIZES, MX_SIZES, ROOM, attributes_of, expert_sizes, mx_attributes
 
 
 @functools.lru_cache(maxsize=None)
@@ -95,6 +95,12 @@ def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Seq
     )
 
 
+def _lies(entry: Mapping[str, Any], orders: Mapping[str, Sequence[int]]) -> bool:
+    """Whether its operands of these names have these memory orders."""
+    has = {operand["name"]: operand["order"] for operand in entry["operands"]}
+    return all(has.get(name) == list(order) for name, order in orders.items())
+
+
 def _kinds(operands: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
 
@@ -122,9 +128,7 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
     wanted."""
     results = tuple(results)
     for entry in index():
-        lies = {operand["name"]: operand["order"] for operand in entry["operands"]}
-        ordered = all(lies.get(name) == list(order) for name, order in (orders or {}).items())
-        if entry["op"] == op and kind in entry["functions"] and ordered and _fits(entry, attributes, operands, results):
+        if entry["op"] == op and kind in entry["functions"] and _lies(entry, orders or {}) and _fits(entry, attributes, operands, results):
             return entry["bundle"], entry["functions"][kind]
     wanted = ", ".join(f"{name} = {value!r}" for name, value in attributes.items() if value is not None)
     lying = "".join(f", {name} in memory order {list(order)}" for name, order in (orders or {}).items())
@@ -141,15 +145,24 @@ _Kinds = tuple[tuple[str, int], ...]
 _Tiles = dict[tuple[int, ...], dict[str, Any]]
 
 
-def _tiles(op: str, attributes: _Attributes, operands: _Kinds, results: tuple[str, ...], sizes: Mapping[tuple[int, ...], _Attributes]) -> _Tiles:
+def _tiles(
+    op: str,
+    attributes: _Attributes,
+    operands: _Kinds,
+    results: tuple[str, ...],
+    sizes: Mapping[tuple[int, ...], _Attributes],
+    orders: Optional[Mapping[str, Sequence[int]]] = None,
+) -> _Tiles:
     """Of the products that find would find with the attributes of these sizes, what index.json says of their tiles."""
     given = dict(attributes)
-    fitting = [entry for entry in index() if entry["op"] == op and "us" in entry.get("tile", ()) and _fits(entry, given, operands, results)]
+    fitting = [
+        entry for entry in index() if entry["op"] == op and "us" in entry.get("tile", ()) and _fits(entry, given, operands, results) and _lies(entry, orders or {})
+    ]
     tiles = {}
     for size, more in sizes.items():
         tile = next((entry["tile"] for entry in fitting if all(entry["attributes"].get(name) == number for name, number in more)), None)
         if tile is None:
-            find(op, {**given, **dict(more)}, operands, results)
+            find(op, {**given, **dict(more)}, operands, results, orders=orders)
             raise NotFound(f"{folder() / 'index.json'}: does not say how long {op} takes: it is that of another version; ./dev wheel makes it again")
         tiles[size] = tile
     return tiles
@@ -168,6 +181,16 @@ def expert_tiles(op: str, attributes: _Attributes, operands: _Kinds, results: tu
     given = dict(attributes)
     sizes = expert_sizes(given["format"], given["group_size"], results[0], "bias" in op)
     return _tiles(op, attributes, operands, results, {size: attributes_of(size) for size in sizes})
+
+
+_MX_KINDS = (("f8E4M3FN", 2), ("f8E4M3FN", 3), ("f8E8M0FNU", 2), ("f8E8M0FNU", 3), ("i32", 1))
+
+
+@functools.lru_cache(maxsize=None)
+def mx_tiles(order: tuple[int, ...]) -> _Tiles:
+    """The same of products whose tokens and weights are MX blocks, with results in bf16, by MX_SIZES. order: in memory, of the scales of weights."""
+    sizes = {size: tuple(mx_attributes(size).items()) for size in MX_SIZES}
+    return _tiles("scaled_grouped_mm.scaled_mm", (), _MX_KINDS, ("bf16",), sizes, {"sb": order})
 
 
 def path(name: str) -> Optional[pathlib.Path]:

@@ -63,6 +63,11 @@ _FEW_SCALED = (  # of weights that are multiplied by their scales
     (16, 1, 3), (60, 1, 3), (120, 1, 3),
 )  # fmt: skip
 _FEW_FP8 = ((16, 2, 2), (40, 2, 2), (64, 2, 2), (36, 1, 2), (76, 1, 2), (36, 1, 3), (76, 1, 3))
+# Products of experts whose tokens and weights are MX blocks, up to MX_MOST tokens of each: one that multiplies by blocks, and those whose tokens become f16
+# first, and whose weights do in the product: tokens of each that a tile is for, CTAs that divide its columns, its warpgroups.
+MX_BY_BLOCKS = (64,)
+MX_SIZES = (MX_BY_BLOCKS, (16, 2, 2), (40, 2, 2), (64, 2, 2), (36, 1, 2), (36, 1, 3), (76, 1, 3), (36, 1, 4), (384, 1, 4))
+MX_MOST = 384
 # Groups of tokens differ by so much of the mean, as experts are not alike, beside what drawing tokens makes.
 _SKEW = 0.15
 # A product of experts may have from a part to a multiple of the tokens of each that it is compiled for, but the first and the last, which are for any.
@@ -225,9 +230,8 @@ def expert_candidates(sizes: Iterable[tuple[int, ...]], tokens: int, experts: in
     return [size for size in sizes if (each >= _FEWEST * size[0] or size[0] == least) and (each <= _MOST * size[0] or size[0] == most)]
 
 
-def expert_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int, rows: int, columns: int) -> tuple[int, ...]:
-    """Which of expert_sizes is used for so many tokens of all experts, of which there are some, as rows: that which takes the least time. tiles: what
-    index.json says of each."""
+def _fastest(tiles: Mapping[tuple[int, ...], Tile], sizes: Iterable[tuple[int, ...]], tokens: int, experts: int, rows: int, columns: int) -> tuple[int, ...]:
+    """That of the sizes whose product takes the least time."""
 
     def cost(size: tuple[int, ...]) -> float:
         tile = tiles[size]
@@ -236,4 +240,20 @@ def expert_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int
             return math.inf
         return sum(number * term for number, term in zip(tile["us"], found)) + us_of_f16(tile, tokens, columns)
 
-    return min((size for size in expert_candidates(tiles, tokens, experts) if tiles[size]["columns"] <= columns), key=cost)
+    return min((size for size in sizes if tiles[size]["columns"] <= columns), key=cost)
+
+
+def expert_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int, rows: int, columns: int) -> tuple[int, ...]:
+    """Which of expert_sizes is used for so many tokens of all experts, of which there are some, as rows: that which takes the least time. tiles: what
+    index.json says of each."""
+    return _fastest(tiles, expert_candidates(tiles, tokens, experts), tokens, experts, rows, columns)
+
+
+def mx_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int, rows: int, columns: int) -> tuple[int, ...]:
+    """The same of MX_SIZES."""
+    return _fastest(tiles, tiles, tokens, experts, rows, columns)
+
+
+def mx_attributes(size: tuple[int, ...]) -> dict[str, Any]:
+    """The attributes in index.json of the product of one of MX_SIZES."""
+    return {"accumulate": "fast"} | ({"tokens": "few"} if size == MX_BY_BLOCKS else dict(zip(names_of(size), size)))

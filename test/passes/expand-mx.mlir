@@ -180,11 +180,21 @@ func.func @few(%qa: tensor<512x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3FN, #col_
   return %out : tensor<512x48xf32>
 }
 
-// Weights with tiles for nearly all multiprocessors become f16 in the product; where scales of a row lie side by side, from 33 tokens on.
-// CHECK-LABEL: func.func @few_mixed
+// Or they become f16 in the product, where that takes less time: of long sums, or where the scales of a column lie side by side.
+// CHECK-LABEL: func.func @few_long(
 // CHECK: dequantize_f16
 // CHECK: "scaled_grouped_mm.mixed_mm_scaled"
-func.func @few_mixed(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<512x16xf8E8M0FNU>,
+func.func @few_long(%qa: tensor<512x7168xf8E4M3FN>, %qb: tensor<8x7168x4096xf8E4M3FN, #col_major>, %sa: tensor<512x224xf8E8M0FNU>,
+                    %sb: tensor<8x224x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<512x4096xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<512x7168xf8E4M3FN>, tensor<8x7168x4096xf8E4M3FN, #col_major>, tensor<512x224xf8E8M0FNU>, tensor<8x224x4096xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<512x4096xbf16>
+  return %out : tensor<512x4096xbf16>
+}
+
+// CHECK-LABEL: func.func @few_short(
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @few_short(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<512x16xf8E8M0FNU>,
                      %sb: tensor<8x16x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<512x4096xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
       : (tensor<512x512xf8E4M3FN>, tensor<8x512x4096xf8E4M3FN, #col_major>, tensor<512x16xf8E8M0FNU>, tensor<8x16x4096xf8E8M0FNU, #col_major>,
@@ -192,34 +202,46 @@ func.func @few_mixed(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M
   return %out : tensor<512x4096xbf16>
 }
 
-// CHECK-LABEL: func.func @fewer_of_rows
+// CHECK-LABEL: func.func @few_of_rows(
 // CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
-func.func @fewer_of_rows(%qa: tensor<256x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<256x16xf8E8M0FNU>,
-                         %sb: tensor<8x16x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
+func.func @few_of_rows(%qa: tensor<256x1024xf8E4M3FN>, %qb: tensor<8x1024x4096xf8E4M3FN, #col_major>, %sa: tensor<256x32xf8E8M0FNU>,
+                       %sb: tensor<8x32x4096xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<256x512xf8E4M3FN>, tensor<8x512x4096xf8E4M3FN, #col_major>, tensor<256x16xf8E8M0FNU>, tensor<8x16x4096xf8E8M0FNU, #col_major>,
+      : (tensor<256x1024xf8E4M3FN>, tensor<8x1024x4096xf8E4M3FN, #col_major>, tensor<256x32xf8E8M0FNU>, tensor<8x32x4096xf8E8M0FNU, #col_major>,
          tensor<8xi32>) -> tensor<256x4096xbf16>
   return %out : tensor<256x4096xbf16>
 }
 
-// CHECK-LABEL: func.func @fewer_of_groups
+// CHECK-LABEL: func.func @few_of_columns(
+// CHECK: dequantize_f16
 // CHECK: "scaled_grouped_mm.mixed_mm_scaled"
-func.func @fewer_of_groups(%qa: tensor<256x512xf8E4M3FN>, %qb: tensor<8x512x4096xf8E4M3FN, #col_major>, %sa: tensor<256x16xf8E8M0FNU>,
-                           %sb: tensor<8x16x4096xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
+func.func @few_of_columns(%qa: tensor<256x1024xf8E4M3FN>, %qb: tensor<8x1024x4096xf8E4M3FN, #col_major>, %sa: tensor<256x32xf8E8M0FNU>,
+                          %sb: tensor<8x32x4096xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<256x4096xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<256x512xf8E4M3FN>, tensor<8x512x4096xf8E4M3FN, #col_major>, tensor<256x16xf8E8M0FNU>, tensor<8x16x4096xf8E8M0FNU>,
+      : (tensor<256x1024xf8E4M3FN>, tensor<8x1024x4096xf8E4M3FN, #col_major>, tensor<256x32xf8E8M0FNU>, tensor<8x32x4096xf8E8M0FNU>,
          tensor<8xi32>) -> tensor<256x4096xbf16>
   return %out : tensor<256x4096xbf16>
 }
 
-// CHECK-LABEL: func.func @few_rows
-// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
-func.func @few_rows(%qa: tensor<512x512xf8E4M3FN>, %qb: tensor<8x512x2048xf8E4M3FN, #col_major>, %sa: tensor<512x16xf8E8M0FNU>,
-                    %sb: tensor<8x16x2048xf8E8M0FNU>, %offs: tensor<8xi32>) -> tensor<512x2048xbf16> {
+// CHECK-LABEL: func.func @one_expert(
+// CHECK: dequantize_f16
+// CHECK: "scaled_grouped_mm.mixed_mm_scaled"
+func.func @one_expert(%qa: tensor<64x7168xf8E4M3FN>, %qb: tensor<1x7168x2048xf8E4M3FN, #col_major>, %sa: tensor<64x224xf8E8M0FNU>,
+                      %sb: tensor<1x224x2048xf8E8M0FNU, #col_major>, %offs: tensor<1xi32>) -> tensor<64x2048xbf16> {
   %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
-      : (tensor<512x512xf8E4M3FN>, tensor<8x512x2048xf8E4M3FN, #col_major>, tensor<512x16xf8E8M0FNU>, tensor<8x16x2048xf8E8M0FNU>,
-         tensor<8xi32>) -> tensor<512x2048xbf16>
-  return %out : tensor<512x2048xbf16>
+      : (tensor<64x7168xf8E4M3FN>, tensor<1x7168x2048xf8E4M3FN, #col_major>, tensor<64x224xf8E8M0FNU>, tensor<1x224x2048xf8E8M0FNU, #col_major>,
+         tensor<1xi32>) -> tensor<64x2048xbf16>
+  return %out : tensor<64x2048xbf16>
+}
+
+// CHECK-LABEL: func.func @one_short_expert(
+// CHECK: "scaled_grouped_mm.scaled_mm"{{.*}} {accumulate = "promoted"}
+func.func @one_short_expert(%qa: tensor<64x512xf8E4M3FN>, %qb: tensor<1x512x2048xf8E4M3FN, #col_major>, %sa: tensor<64x16xf8E8M0FNU>,
+                            %sb: tensor<1x16x2048xf8E8M0FNU, #col_major>, %offs: tensor<1xi32>) -> tensor<64x2048xbf16> {
+  %out = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<64x512xf8E4M3FN>, tensor<1x512x2048xf8E4M3FN, #col_major>, tensor<64x16xf8E8M0FNU>, tensor<1x16x2048xf8E8M0FNU, #col_major>,
+         tensor<1xi32>) -> tensor<64x2048xbf16>
+  return %out : tensor<64x2048xbf16>
 }
 
 // Rows of 36 have no dequantizer.

@@ -24,7 +24,7 @@ from unittest import mock
 import numpy
 
 import moe_opt
-from moe_opt import _compiler, _dlpack, _library, _recipes, _shapes
+from moe_opt import _bundles, _compiler, _dlpack, _library, _mixed, _recipes, _shapes
 
 MOE_OPT = pathlib.Path(__file__).resolve().parent.parent.parent / "build/bin/moe-opt"
 
@@ -209,20 +209,24 @@ class Casts(unittest.TestCase):
     @unittest.skipUnless(MOE_OPT.exists(), "needs moe-opt")
     def test_the_compiler_chooses_so_too(self):
         """Of products in MX blocks, by sizes: what the bundle is compiled from beside what moe-opt makes of these sizes. The choice stands in
-        two places, mx_choice and passes/ExpandMx.c: a wheel has bundles and no compiler, and the compiler makes code for one choice only."""
+        two places, mx_choice and passes/ExpandMx.c: a wheel has bundles and no compiler, and the compiler makes code for one choice only. Up to 384 tokens
+        of each expert both have it by the times of python/mixed_times.json, but for more than 64 by blocks, which the compiler has other kernels for."""
         in_f16, in_bf16, by_blocks = "mm.mixed_mm_scaled\"", "mm.mixed_mm\"", "mm.scaled_mm\""
-        kinds = {"some": in_f16, "more": in_f16, "most": in_bf16, "many": "dequantize_mm", "few": by_blocks, None: by_blocks}
+        kinds = {"most": in_bf16, "many": "dequantize_mm", "few": by_blocks, None: by_blocks}
         swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
         for m, n, k, e, rows, chosen in (
-            (128, 64, 1024, 2, True, "few"), (130, 64, 1024, 2, True, "some"), (192, 64, 1024, 2, True, "some"), (193, 64, 1024, 2, True, "more"),
-            (768, 64, 1024, 2, True, "more"), (769, 64, 1024, 2, True, "most"), (770, 64, 1024, 2, False, "most"), (2304, 64, 1024, 2, True, "most"),
-            (2305, 64, 1024, 2, True, "many"), (200, 64, 1056, 2, True, None), (200, 64, 1056, 2, False, "more"), (600, 64, 1056, 2, True, "many"),
-            (256, 4096, 1024, 8, True, "few"), (257, 4096, 1024, 8, True, "some"), (8, 4096, 1024, 8, False, "some"), (7, 4096, 1024, 8, False, "few"),
-            (256, 3584, 1024, 8, False, "few"), (256, 4096, 1056, 8, False, "some"), (512, 4096, 1056, 8, True, "few"),
+            (128, 64, 1024, 2, True, (16, 2, 2)), (130, 64, 1024, 2, True, (16, 2, 2)), (64, 2048, 7168, 1, False, (16, 2, 2)),
+            (256, 3584, 1024, 8, False, (36, 1, 4)), (256, 4096, 1056, 8, False, (36, 1, 4)), (512, 4096, 7168, 8, True, (384, 1, 4)),
+            (1000, 4096, 7168, 8, True, (76, 1, 3)), (3072, 4096, 7168, 8, False, (76, 1, 3)), (256, 4096, 1024, 8, True, "few"),
+            (8, 4096, 1024, 8, False, "few"), (8, 512, 512, 4, True, "few"), (512, 4096, 1056, 8, True, "few"),
+            (3073, 4096, 7168, 8, False, "most"), (769, 64, 1024, 2, True, "most"), (770, 64, 1024, 2, False, "most"), (2304, 64, 1024, 2, True, "most"),
+            (2305, 64, 1024, 2, True, "many"), (200, 64, 1056, 2, True, None), (600, 64, 1056, 2, True, "many"),
         ):  # fmt: skip
             with self.subTest(m=m, n=n, k=k, rows=rows):
                 found = _recipes.mx_choice("fast", (m, k), (e, k, n), (e,), rows, "bf16")
-                self.assertEqual(found, {"accumulate": "fast", "tokens": chosen} if chosen else {"accumulate": "promoted"})
+                is_tile = isinstance(chosen, tuple)
+                choice = dict(zip(("tokens", "ctas", "warpgroups"), chosen)) if is_tile else {"tokens": chosen}
+                self.assertEqual(found, {"accumulate": "fast"} | choice if chosen else {"accumulate": "promoted"})
                 types = [f"tensor<{m}x{k}xf8E4M3FN>", f"tensor<{e}x{k}x{n}xf8E4M3FN{swapped}>", f"tensor<{m}x{k // 32}xf8E8M0FNU>",
                          f"tensor<{e}x{k // 32}x{n}xf8E8M0FNU{swapped if rows else ''}>", f"tensor<{e}xi32>"]  # fmt: skip
                 arguments = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(types))
@@ -231,7 +235,35 @@ class Casts(unittest.TestCase):
                     f'{{accumulate = "fast"}} : ({", ".join(types)}) -> tensor<{m}x{n}xbf16>\n  return %out : tensor<{m}x{n}xbf16>\n}}\n'
                 )
                 made = subprocess.run([MOE_OPT, "-", "--emit=scheduled"], input=source, text=True, capture_output=True, check=True).stdout
-                self.assertRegex(made, kinds[chosen])
+                self.assertRegex(made, in_f16 if is_tile else kinds[chosen])
+                if is_tile:
+                    self.assertRegex(made, f"split = {chosen[1]} .*warpgroups = {chosen[2]} ")
+
+    def test_products_of_few_experts(self):
+        """The tiles of MX_SIZES: each has every bit, in groups of no tokens, of few and of more than a tile has room for, in both orders of scales."""
+        random = numpy.random.default_rng(3)
+        rows, columns, offs = 64, 512, numpy.array([0, 3, 150, 150, 279], numpy.int32)
+        weights = random.integers(-1, 2, (5, rows, columns)).astype(numpy.float32)
+        tokens = random.integers(-1, 2, (300, columns)).astype(numpy.float32)
+        ends = [0, *offs]
+        expected = numpy.concatenate([tokens[ends[e] : ends[e + 1]] @ weights[e].T for e in range(5)])
+        a, sa, b, sb = (*moe_opt.quantize(tokens), *moe_opt.quantize(weights))
+        for order in ((0, 2, 1), (0, 1, 2)):
+            scales = sb.swapaxes(1, 2) if order == (0, 2, 1) else numpy.ascontiguousarray(sb.swapaxes(1, 2))
+            self.assertEqual(set(_bundles.mx_tiles(order)), set(_mixed.MX_SIZES))
+            for size in _mixed.MX_SIZES:
+                with self.subTest(order=order, size=size), mock.patch.object(_recipes, "_fastest", return_value=size):
+                    out = moe_opt.scaled_mm(a, b.swapaxes(1, 2), sa, scales, offs)[:279]
+                    found = (out.view(numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
+                    self.assertTrue(numpy.array_equal(found, expected))
+
+    def test_products_of_few_experts_by_size(self):
+        """Which of them is used: few experts have divided columns, those that fill rounds tiles of 256 rows."""
+        for order in ((0, 2, 1), (0, 1, 2)):
+            tiles = _bundles.mx_tiles(order)
+            self.assertEqual(_mixed.mx_size(tiles, 8, 1, 1024, 7168)[1:], (2, 2))  # eight tiles of 128 rows
+            self.assertEqual(_mixed.mx_size(tiles, 8, 1, 1024, 480), _mixed.MX_BY_BLOCKS)  # less than two CTAs divide
+            self.assertEqual(_mixed.mx_size(tiles, 60 * 128, 128, 4096, 4096)[1:], (1, 4))
 
     def test_product_of_few_tokens(self):
         """No tokens at all, none that chose an expert, one expert: only rows of groups are written."""

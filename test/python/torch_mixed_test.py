@@ -277,12 +277,12 @@ def test_fit(monkeypatch):
 def test_all_are_timed():
     """python/mixed_times.json knows every product, and no others: none takes no time, or less with more columns."""
     make_bundles = script("python/make_bundles.py")
-    products = {b.name: b for b in make_bundles.bundles() if isinstance(b, make_bundles.Sized)}
+    products = {b.name: b for b in make_bundles.bundles() if getattr(b, "size", None)}
     for entry in _bundles.index():
         if "us" in entry.get("tile", ()) and make_bundles.has_own_times(entry["bundle"]):
-            timed = products[entry["bundle"]].timed()
+            timed = make_bundles.timed(products[entry["bundle"]])
             assert entry["tile"] | timed["tile"] == entry["tile"] and entry["tile"]["us"] == timed["us"], f"{entry['bundle']} has another schedule than when it was timed"
-    assert {(make_bundles.kind_of(b.name), "x".join(map(str, b.sizes))) for b in products.values()} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
+    assert {(make_bundles.kind_of(b.name), make_bundles.name_of(b.size)) for b in products.values()} == {(kind, size) for kind, sizes in make_bundles.TIMES.items() for size in sizes}
     for begin, often, *work in (timed["us"] for sizes in make_bundles.TIMES.values() for timed in sizes.values()):
         assert 2 < begin + often < 40 and 0 < sum(work) < 40 and min(work) >= 0
 

@@ -533,8 +533,7 @@ static int class_of_numbers(MlirOperation op) {
   return class;
 }
 
-/* Experts that have tokens, on average, where those of each token are drawn at random. */
-static double touched_of(int64_t tokens, int64_t experts) {
+double moe__mixed_touched(int64_t tokens, int64_t experts) {
   return (double)experts * (1 - pow(1 - 1 / (double)experts, (double)tokens));
 }
 
@@ -561,7 +560,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .rows = moe__static_dimension(scales, rank - 2),
       .columns = moe__static_dimension(x, 1),
       .experts = experts,
-      .touched = touched_of(tokens, experts),
+      .touched = moe__mixed_touched(tokens, experts),
       .group = group,
       .numbers = class_of_numbers(op),
       .has_experts = rank == 3,

@@ -52,6 +52,9 @@ typedef struct moe__mixed_product_t {
 
 int64_t moe__mixed_quotient_up(int64_t x, int64_t y);
 
+/* Experts that have tokens, on average, where those of each token are drawn at random. */
+double moe__mixed_touched(int64_t tokens, int64_t experts);
+
 /* Tiles of so many rows, which are known, by so many warpgroups. */
 int64_t moe__mixed_tiles_of_rows(int64_t rows, int warpgroups);
 
@@ -75,7 +78,8 @@ moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *product
  * makes f16 of its tokens. */
 bool moe__mixed_wide_in_f16(const moe__mixed_product_t *product);
 
-/* Whether experts, of known sizes, are so few that their tiles may leave multiprocessors idle. */
+/* Whether experts, of known sizes, are so few that their tiles may leave multiprocessors idle, with
+ * so many tokens as their tiles were timed with. */
 bool moe__mixed_are_few_experts(const moe__mixed_product_t *product);
 
 /* The schedules of a product of experts, few or not, by limits of tokens and rows. */

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/mixed_mm/Candidates.h"
+#include "lib/Kernels/mixed_mm/F16.h"
 #include "lib/Kernels/mixed_mm/MixedMm.h"
 
 #include <limits.h>
@@ -79,8 +80,20 @@ static const form_t SUMS[] = OF_SUMS(.subnormal = 0);
 
 /* ---- Times ---- */
 
-/* Products that take as long as one another. */
-typedef enum family_t { GROUP_SUMS_OF_32, GROUP_SUMS, IN_F16_OF_32, IN_F16, MXFP4, MXFP8 } family_t;
+/* Products that take as long as one another. MX: of FP8 weights in f16, with scales by groups or by
+ * rows; and BY_BLOCKS, which are not of this kernel, for tokens that are MX blocks. */
+typedef enum family_t {
+  GROUP_SUMS_OF_32,
+  GROUP_SUMS,
+  IN_F16_OF_32,
+  IN_F16,
+  MXFP4,
+  MXFP8,
+  MX,
+  MX_OF_ROWS,
+  BY_BLOCKS,
+  BY_BLOCKS_OF_ROWS
+} family_t;
 
 /* What a tile takes, ns: a begin, a round of tiles, 1000 columns of a round, what more of these a
  * full round takes, and those for each 100 tokens that tiles have. */
@@ -100,7 +113,7 @@ static const timed_t TIMED[] = {
 };
 #define TIMED_END (TIMED + sizeof TIMED / sizeof *TIMED)
 
-/* quantize_f16, a launch before: also for the elements of the tokens. */
+/* quantize_f16 or dequantize_f16, a launch before: also for the elements of the tokens. */
 #define OF_QUANTIZER 3000
 #define ELEMENTS_OF_NS 700
 
@@ -166,9 +179,19 @@ static double time_of(const moe__mixed_product_t *p, const timed_t *timed) {
          work * (rounds * (ns[OF_COLUMNS] + of_tile * ns[OF_TOKENS]) + tiles / room * ns[OF_TAKEN]);
 }
 
+/* The same of the launch before. */
+static double time_of_tokens(const moe__mixed_product_t *p) {
+  return OF_QUANTIZER + (double)p->all_tokens * (double)p->columns / ELEMENTS_OF_NS;
+}
+
 /* ---- The choice ---- */
 
+/* The most tokens of each expert that MX was fitted to; of MX blocks no more become f16. */
+#define MOST_IN_F16 384
+
 bool moe__mixed_are_few_experts(const moe__mixed_product_t *p) {
+  if (p->is_fp8 && p->has_row_powers && p->tokens > MOST_IN_F16)
+    return false;
   return p->tokens > 0 && p->rows > 0 && p->columns > 0 &&
          p->experts * moe__mixed_tiles_of_rows(p->rows, 2) <= FEW_TILES &&
          (p->is_fp8 || p->wants_scaled_weights || p->has_same_types);
@@ -176,7 +199,7 @@ bool moe__mixed_are_few_experts(const moe__mixed_product_t *p) {
 
 static family_t family_of(const moe__mixed_product_t *p) {
   if (p->is_fp8)
-    return MXFP8;
+    return !p->has_row_powers ? MXFP8 : p->has_scales_of_rows ? MX_OF_ROWS : MX;
   if (p->wants_scaled_weights && !p->has_row_powers)
     return MXFP4;
   if (p->wants_scaled_weights)
@@ -220,10 +243,6 @@ static moe__candidates_t candidates_of(const moe__mixed_product_t *p, const time
   return has_tile(found.schedules, timed) ? found : (moe__candidates_t){NULL, 0};
 }
 
-/* FP8 weights times f16 tokens were not timed. They take the times of bf16 tokens, but not tiles of
- * more tokens than they are used for, which have one width. */
-#define MOST_IN_F16 384
-
 /* The fewest and the most tokens of each expert that tiles of a family are for. */
 typedef struct range_t {
   int fewest, most;
@@ -240,14 +259,15 @@ static range_t range_of(family_t family) {
 }
 
 /* A tile suits from 0.15 to three times as many tokens of each expert as it is for; those for the
- * fewest and for the most tokens suit any. */
+ * fewest and for the most tokens suit any, as do all of MX, which were timed with any. */
 static bool suits(const moe__mixed_product_t *p, const timed_t *timed, range_t range) {
-  if (p->is_fp8 && p->has_row_powers && timed->each > MOST_IN_F16)
+  if (timed->ctas > 1 && !moe__mixed_may_split(1, p->columns, timed->ctas))
     return false;
   int64_t all = timed->each * p->experts;
+  if (timed->family == MX || timed->family == MX_OF_ROWS)
+    return true;
   return (100 * p->all_tokens >= 15 * all || timed->each == range.fewest) &&
-         (p->all_tokens <= 3 * all || timed->each == range.most) &&
-         (timed->ctas == 1 || moe__mixed_may_split(1, p->columns, timed->ctas));
+         (p->all_tokens <= 3 * all || timed->each == range.most);
 }
 
 /* The schedules that take the least time, and how long; infinitely long where nothing was timed. */
@@ -281,6 +301,26 @@ bool moe__mixed_few_in_f16(const moe__mixed_product_t *p, const moe__mixed_produ
   double as_given, f16;
   best_of(p, usual, &as_given);
   best_of(in_f16, usual, &f16);
-  return f16 + OF_QUANTIZER + (double)p->all_tokens * (double)p->columns / ELEMENTS_OF_NS <
-         as_given;
+  return f16 + time_of_tokens(p) < as_given;
+}
+
+/* ns of the fastest product of MX blocks of a family. */
+static double least_of(const moe__mixed_product_t *p, family_t family) {
+  double least = INFINITY;
+  for (const timed_t *timed = TIMED; timed < TIMED_END; timed++)
+    if (timed->family == family &&
+        (timed->ctas == 1 || moe__mixed_may_split(1, p->columns, timed->ctas)))
+      least = fmin(least, time_of(p, timed));
+  return least;
+}
+
+bool moe__mixed_is_faster_than_blocks(int64_t tokens, int64_t experts, int64_t rows,
+                                      int64_t columns, bool has_scales_of_rows) {
+  moe__mixed_product_t p = {.all_tokens = tokens,
+                            .experts = experts,
+                            .rows = rows,
+                            .columns = columns,
+                            .touched = moe__mixed_touched(tokens, experts)};
+  double in_f16 = least_of(&p, has_scales_of_rows ? MX_OF_ROWS : MX) + time_of_tokens(&p);
+  return in_f16 < least_of(&p, has_scales_of_rows ? BY_BLOCKS_OF_ROWS : BY_BLOCKS);
 }

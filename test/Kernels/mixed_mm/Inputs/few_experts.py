@@ -20,12 +20,24 @@ FORMS = {
     ("i4", 32, True): {"group": 32, "bias": 1}, ("i4", 64, True): {"group": 64, "bias": 1},
     ("f4E2M1FN", 32, False): {"format": "f4E2M1FN", "group": 32, "scales": "f8E8M0FNU"}, ("f8E4M3FN", 32, False): {"format": "f8E4M3FN"},
 }  # fmt: skip
+# What products of MX blocks become, where the scales of a column lie side by side, and those of a row.
+MX_FORMS = {("mx-row_major", 32, False): {}, ("mx", 32, False): {"order": "rows"}}
+MX_KEYS = {"format": "f8E4M3FN", "x": "f16", "scaled": 1}
+WIDE = {112: 128}  # tokens of tiles that have more where sizes are known
+
+
+def mx_tiles_of(kind):
+    """The same of products of MX blocks but those by blocks, which are another kernel."""
+    timed = {size: make_bundles.TIMES[f"{kind}-experts"][make_bundles.name_of(size)] for size in SIZES.MX_SIZES if size != SIZES.MX_BY_BLOCKS}
+    return {size: found["tile"] | {"tokens": WIDE.get(found["tile"]["tokens"], found["tile"]["tokens"]), "us": found["us"], "columns": 32} for size, found in timed.items()}
 
 
 def tiles_of(form, group, biased):
     """The tiles of the package's products, with times."""
+    if form.startswith("mx"):
+        return mx_tiles_of(form)
     kind = (form if form == "f8E4M3FN" else f"{form}-{group}-bf16") + ("-biased" if biased else "") + "-experts"
-    timed = {size: make_bundles.TIMES[kind]["x".join(map(str, size))] for size in SIZES.expert_sizes(form, group, "bf16", biased)}
+    timed = {size: make_bundles.TIMES[kind][make_bundles.name_of(size)] for size in SIZES.expert_sizes(form, group, "bf16", biased)}
     return {size: found["tile"] | {"us": found["us"], "columns": 32} for size, found in timed.items()}
 
 
@@ -37,18 +49,20 @@ while len(layers) < COUNT:
     if experts * -(-rows // 128) <= MOST_TILES and tokens > (LEAST_TOKENS - 1) * experts:
         layers.append((tokens, experts, rows, columns))
 
-wrong, seen = 0, set()
-for form, keys in FORMS.items():
-    tiles = tiles_of(*form)
-    text = "".join(source(f"f{i}", **{name: str(value) for name, value in (keys | {"m": m, "experts": e, "n": n, "k": k}).items()}) for i, (m, e, n, k) in enumerate(layers))
+wrong, count, seen = 0, 0, set()
+for form, keys in (FORMS | {form: MX_KEYS | keys for form, keys in MX_FORMS.items()}).items():
+    is_mx, tiles = form in MX_FORMS, tiles_of(*form)
+    known = [(m, e, n, 512 * -(-k // 512) if is_mx else k) for m, e, n, k in layers if not is_mx or m <= SIZES.MX_MOST * e]
+    count += len(known)
+    text = "".join(source(f"f{i}", **{name: str(value) for name, value in (keys | {"m": m, "experts": e, "n": n, "k": k}).items()}) for i, (m, e, n, k) in enumerate(known))
     text = text.replace("?x", "1x")  # a source's one expert is an unknown number
     chosen = subprocess.run([sys.argv[1], "-", "--moe-select-schedule"], input=text, stdout=subprocess.PIPE, text=True, check=True).stdout
-    for layer, function in zip(layers, chosen.split("func.func")[1:], strict=True):
+    for layer, function in zip(known, chosen.split("func.func")[1:], strict=True):
         fields = {name: int(value) for name, value in re.findall(r"(\w+) = (\d+) :", function)}
-        tile = tiles[SIZES.expert_size(tiles, *layer)]
+        tile = tiles[(SIZES.mx_size if is_mx else SIZES.expert_size)(tiles, *layer)]
         found, expected = (fields["tile_n"], 64 * fields["warpgroups"], fields["split"]), (tile["tokens"], tile["rows"], tile["ctas"])
         seen.add((form, expected))
         if found != expected:
             wrong += 1
             print(*form, *layer, "has", found, "and the package", expected)
-print(f"{COUNT * len(FORMS)} products, {wrong} differ; {len(seen)} tiles")
+print(f"{count} products, {wrong} differ; {len(seen)} tiles")
