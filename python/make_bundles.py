@@ -10,10 +10,10 @@ index.json holds `bundles`, a list of
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
                 "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all, or "rows" where these are few,
                 or "ctas" and "warpgroups" of a tile where experts are (moe_opt/_mixed.py); of fast products with scales of
-                MX blocks "few", "some", "more", "most" or "many" tokens of each expert
+                MX blocks "few", "most" or "many" tokens of each expert, or "tokens", "ctas" and "warpgroups" of a tile that is chosen by its times
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
-    tile        of products with weights of four or eight bits: the tile's tokens and rows, the CTAs that divide its columns, how many CTAs a multiprocessor
+    tile        of products with weights of four or eight bits, and of MX blocks that are chosen by time: the tile's tokens and rows, the CTAs that divide its columns, how many CTAs a multiprocessor
                 has at once, whether (1) all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes,
                 and `us`, four numbers, or of experts five, of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by
                 bench/mixed_sizes.py); a product that has not been timed has none, and moe_opt.torch refuses a form with such a product
