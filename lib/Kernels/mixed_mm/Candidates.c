@@ -270,7 +270,7 @@ enum {
   TWO_ROUNDS = 1 << 11,     /* more than 1.5, up to 2 */
   MANY_ROUNDS = 1 << 12,    /* more than 16, or not known */
   ROW_POWERS = 1 << 13,     /* integers that want scaled weights */
-  /* With f16 tokens without scales of their own, and groups of 128 or few columns, ptxas has not the
+  /* With f16 tokens without scales of their own, and groups of 128 or few columns, ptxas has no
    * registers for four warpgroups whose weights become numbers in the registers of those before. */
   TIGHT_POWERS = 1 << 14
 };
