@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long the Python package's products of a layer or of experts with weights of four or eight bits take, at many sizes, and what follows: which
+"""How long the Python package's products of a layer or of experts with weights of four or eight bits, or of MX blocks, take, at many sizes, and what follows: which
 product suits which sizes.
 
     python/make_bundles.py FOLDER --only '^mixed_mm(_zeros|_bias)?-|^scaled_mm-forward-mx.*(few|x[0-9])-bf16'     where LLVM is
@@ -7,9 +7,9 @@ product suits which sizes.
     bench/mixed_sizes.py fit FOLDER OUT python/mixed_times.json                anywhere with numpy
     bench/mixed_sizes.py table python/mixed_times.json lib/Kernels/mixed_mm/ExpertTimes.def
 
-`time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens take turns at each size, as CUDA
-graphs of one call, on random data; L2 is cleared before each, and figures are medians. Sizes of experts are drawn at random, always the same ones, with groups of
-tokens of equal weight or not. `fit` finds the numbers of each product that moe_opt/_mixed.py has, none of them negative, with
+`time` adds to OUT, and `fit` to its target. `time` lets all products of a kind that are for as many tokens, of MX blocks all products, take turns
+at each size, as CUDA graphs of one call, on random data; L2 is cleared before each, and figures are medians. Sizes of experts are drawn at
+random, always the same ones, with groups of tokens of equal weight or not. `fit` finds the numbers of each product that moe_opt/_mixed.py has, none of them negative, with
 the least squares of relative errors. Then it says what is lost: for each kind, the time of the product that would be chosen to that of the best one,
 of all sizes, and of those that were left out of the fit (each third). `table` writes the numbers of experts by which the
 compiler chooses where sizes are known.
@@ -227,13 +227,12 @@ def fit_all(folder, source, target):
 # ---- The compiler's table ----
 
 # What lib/Kernels/mixed_mm/CandidatesFew.c calls products, and kinds that stand for all of them. Those by tiles are for fewer tokens. MX: weights that become
-# f16, beside BY_BLOCKS. Where scales lie by rows a tile has WIDE tokens for NARROW where sizes are known, which leaves more room.
+# f16, beside BY_BLOCKS.
 FAMILIES = {
     "GROUP_SUMS_OF_32": "i4-32-bf16-biased-experts", "GROUP_SUMS": "i4-64-bf16-biased-experts", "IN_F16_OF_32": "i4-32-bf16-experts", "IN_F16": "i4-64-bf16-experts", "MXFP4": "f4E2M1FN-32-bf16-experts", "MXFP8": "f8E4M3FN-experts",
     "MX": "mx-row_major-experts", "BY_BLOCKS": "mx-row_major-experts", "MX_OF_ROWS": "mx-experts", "BY_BLOCKS_OF_ROWS": "mx-experts",
 }  # fmt: skip
 IN_F16 = ("IN_F16_OF_32", "IN_F16", "MX", "MX_OF_ROWS")
-NARROW, WIDE = 112, 128
 
 
 def write_table(source, target):
@@ -243,7 +242,7 @@ def write_table(source, target):
             tile, size = timed["tile"], tuple(map(int, name.split("x")))
             if "tiles" in SIZES.names_of(size) or (family in IN_F16) != bool(tile["f16"]):
                 continue
-            tokens = WIDE if family == "MX_OF_ROWS" and tile["tokens"] == NARROW else tile["tokens"]
+            tokens = make_bundles.known_tokens(kind, tile["tokens"])
             ns = ", ".join(str(round(1000 * us)) for us in timed["us"])
             lines.append(f"MOE__TIMED({family}, {size[0]}, {tokens}, {tile['rows']}, {tile['ctas']}, {ns})\n")
     target.write_text(

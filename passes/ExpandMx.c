@@ -106,13 +106,23 @@ static bool has_mixed_weights(MlirOperation op) {
  * (docs/performance/grouped_mx_blocks.md). */
 #define MOST_TOKENS_MIXED 1152
 
+/* Whether the tokens of a mixed product become f16: those of E5M2 have too wide a range, and no
+ * product with scales of tokens has a bias. */
+static bool is_in_f16(MlirOperation op) {
+  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 0);
+  int64_t experts = moe__static_dimension(moe__tensor_type(op, MOE__QB), 0);
+  return mlirTypeIsAFloat8E4M3FN(moe__element_type(op, MOE__QA)) &&
+         mlirValueIsNull(moe__operand(op, MOE__BIAS)) && tokens <= MOE__MX_MOST_IN_F16 * experts;
+}
+
 /* Of few tokens, whose weights are read once. */
 static bool is_faster_mixed_with_few(MlirOperation op, int64_t tokens, int64_t experts) {
   MlirType qb = moe__tensor_type(op, MOE__QB);
   int64_t rows = moe__static_dimension(qb, 2), columns = moe__static_dimension(qb, 1);
   return tokens > 0 && rows > 0 && columns > 0 &&
          moe__mixed_is_faster_than_blocks(tokens, experts, rows, columns,
-                                          !moe__is_row_major(moe__tensor_type(op, MOE__SB)));
+                                          !moe__is_row_major(moe__tensor_type(op, MOE__SB)),
+                                          is_in_f16(op));
 }
 
 static way_t way_of(MlirOperation op) {
@@ -200,19 +210,6 @@ static void replace(MlirOperation op, MlirOperation product) {
   mlirOperationDestroy(op);
 }
 
-/* Of each expert, on average, up to which f16 is faster: with more the tensor core's power is the
- * limit. */
-#define MOST_TOKENS_IN_F16 384
-
-/* Whether the tokens of a mixed product become f16: those of E5M2 have too wide a range, and no
- * product with scales of tokens has a bias. */
-static bool is_faster_in_f16(MlirOperation op) {
-  int64_t tokens = moe__static_dimension(moe__tensor_type(op, MOE__QA), 0);
-  int64_t experts = moe__static_dimension(moe__tensor_type(op, MOE__QB), 0);
-  return mlirTypeIsAFloat8E4M3FN(moe__element_type(op, MOE__QA)) &&
-         mlirValueIsNull(moe__operand(op, MOE__BIAS)) && tokens <= MOST_TOKENS_IN_F16 * experts;
-}
-
 /* dequantize_f16: x and the scales of its rows. */
 static MlirOperation dequantize_in_f16(moe__builder_t *b, MlirOperation product) {
   MlirValue operands[] = {moe__operand(product, MOE__QA), moe__operand(product, MOE__SA)};
@@ -235,7 +232,7 @@ static void multiply_mixed(MlirOperation op) {
                            moe__swapped_view(&b, moe__operand(op, MOE__SB))};
   moe__op_id_t id = mlirValueIsNull(bias) ? MOE__OP_MIXED_MM : MOE__OP_MIXED_MM_BIAS;
   int count = 2;
-  if (is_faster_in_f16(op)) {
+  if (is_in_f16(op)) {
     MlirOperation tokens = dequantize_in_f16(&b, op);
     id = MOE__OP_MIXED_MM_SCALED;
     operands[count++] = moe__result(tokens, MOE__X);

@@ -10,13 +10,14 @@ index.json holds `bundles`, a list of
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
                 "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all, or "rows" where these are few,
                 or "ctas" and "warpgroups" of a tile where experts are (moe_opt/_mixed.py); of fast products with scales of
-                MX blocks "few", "most" or "many" tokens of each expert, or "tokens", "ctas" and "warpgroups" of a tile that is chosen by its times
+                MX blocks "few" (by blocks; forward in bf16 chosen by its times), "most" or "many" tokens of each expert, or "tokens", "ctas" and
+                "warpgroups" of a tile that is chosen by its times
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
     results     the same
-    tile        of products with weights of four or eight bits, and of MX blocks that are chosen by time: the tile's tokens and rows, the CTAs that divide its columns, how many CTAs a multiprocessor
-                has at once, whether (1) all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes,
+    tile        of products with weights of four or eight bits, and of MX blocks that are chosen by time: the tile's tokens and rows, the CTAs that
+                divide its columns, how many CTAs a multiprocessor has at once, whether (1) all CTAs divide the last tiles, whether tokens become f16 first, the fewest columns that the product takes,
                 and `us`, four numbers, or of experts five, of which moe_opt/_mixed.py tells how long the product takes (mixed_times.json, by
-                bench/mixed_sizes.py); a product that has not been timed has none, and moe_opt.torch refuses a form with such a product
+                bench/mixed_sizes.py); a product that has not been timed has none, and the package refuses a form with such a product
     functions   of the bundle, by what they are: {"call": NAME}, or {"forward": NAME, "backward": NAME}; with "_X" behind both kinds where
                 only operand X has a gradient
 
@@ -227,7 +228,7 @@ def products():
                                  {"accumulate": accumulate}, operands, {"out": Tensor(out, 2 if case == "forward" else 3)})
 
 
-# The schedule of few tokens with scales of MX blocks, which are multiplied by blocks then.
+# The schedule of few tokens with scales of MX blocks that are multiplied by blocks.
 FEW_TOKENS_MX = "swap_operands = 1, tile_n = 96, pieces = 3, stages = 5"
 # Those whose weights become f16 in the product, of MX_SIZES of moe_opt/_mixed.py. Where the scales of a row of weights lie side by side there is less room
 # for stages: two tiles of four warpgroups have others there.
@@ -238,6 +239,7 @@ MIXED_MX = {
     (36, 1, 4): "tile_n = 64, widths = 4, stages = 4", (384, 1, 4): "tile_n = 128, widths = 4, behind = 1, stages = 3",
 }  # fmt: skip
 MIXED_MX_OF_ROWS = MIXED_MX | {(36, 1, 4): "tile_n = 64, widths = 4, stages = 3", (384, 1, 4): "tile_n = 112, widths = 7, behind = 1, stages = 3"}
+NARROW, WIDE = 112, 128  # tokens of the tile that has more where sizes are known, which leaves more room for stages
 MOST_MX = "tile_n = 208, warpgroups = 2, share = 2, stages = 3"  # of most tokens, whose weights become bf16
 
 
@@ -367,6 +369,11 @@ def has_own_times(name):
 
 def name_of(size):
     return "x".join(map(str, size))
+
+
+def known_tokens(kind, tokens):
+    """How many tokens the tile of a product that is timed with so many has where sizes are known."""
+    return WIDE if kind == "mx-experts" and tokens == NARROW else tokens
 
 
 def tile_of(schedule, rows=None, f16=False):

@@ -251,6 +251,8 @@ def expert_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int
 
 def mx_size(tiles: Mapping[tuple[int, ...], Tile], tokens: int, experts: int, rows: int, columns: int) -> tuple[int, ...]:
     """The same of MX_SIZES."""
+    if columns < min(tile["columns"] for tile in tiles.values()):  # no product is for so few, which the one that is called says
+        return MX_BY_BLOCKS
     return _fastest(tiles, tiles, tokens, experts, rows, columns)
 
 

@@ -151,8 +151,8 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
     rows behind the last are neither read nor written.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
-    accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks and more than 64 tokens for each expert, fast ones take
-    room for the tokens or both operands in bf16 while they run. dtype: of the result, bf16, f16 or f32. Raises what `quantize` raises.
+    accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks fast ones take, by the sizes, room for the tokens or both
+    operands in 16 bits while they run. dtype: of the result, bf16, f16 or f32. Raises what `quantize` raises.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
     _arguments.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})

@@ -223,6 +223,23 @@ func.func @few_of_columns(%qa: tensor<256x1024xf8E4M3FN>, %qb: tensor<8x1024x409
   return %out : tensor<256x4096xbf16>
 }
 
+// With a bias the tokens would become bf16, and by blocks takes less time than that.
+// CHECK-LABEL: func.func @few_with_a_bias(
+// CHECK: dequantize_f16
+// CHECK: "scaled_grouped_mm.mixed_mm_scaled"
+// CHECK: "scaled_grouped_mm.scaled_mm_bias"{{.*}} {accumulate = "promoted"}
+func.func @few_with_a_bias(%qa: tensor<34x5632xf8E4M3FN>, %qb: tensor<8x5632x6144xf8E4M3FN, #col_major>, %sa: tensor<34x176xf8E8M0FNU>,
+                           %sb: tensor<8x176x6144xf8E8M0FNU, #col_major>, %offs: tensor<8xi32>, %bias: tensor<8x6144xbf16>)
+    -> (tensor<34x6144xbf16>, tensor<34x6144xbf16>) {
+  %0 = "scaled_grouped_mm.scaled_mm"(%qa, %qb, %sa, %sb, %offs) {accumulate = "fast"}
+      : (tensor<34x5632xf8E4M3FN>, tensor<8x5632x6144xf8E4M3FN, #col_major>, tensor<34x176xf8E8M0FNU>, tensor<8x176x6144xf8E8M0FNU, #col_major>,
+         tensor<8xi32>) -> tensor<34x6144xbf16>
+  %1 = "scaled_grouped_mm.scaled_mm_bias"(%qa, %qb, %sa, %sb, %offs, %bias) {accumulate = "fast"}
+      : (tensor<34x5632xf8E4M3FN>, tensor<8x5632x6144xf8E4M3FN, #col_major>, tensor<34x176xf8E8M0FNU>, tensor<8x176x6144xf8E8M0FNU, #col_major>,
+         tensor<8xi32>, tensor<8x6144xbf16>) -> tensor<34x6144xbf16>
+  return %0, %1 : tensor<34x6144xbf16>, tensor<34x6144xbf16>
+}
+
 // CHECK-LABEL: func.func @one_expert(
 // CHECK: dequantize_f16
 // CHECK: "scaled_grouped_mm.mixed_mm_scaled"

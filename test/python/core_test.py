@@ -94,6 +94,18 @@ def data(*shape, seed=0):
     return x
 
 
+def scaled(random, numbers):
+    """numbers, as f32, of which each MX block along the last dimension is multiplied by a power of two of its own, 2^-2 to 2^2."""
+    powers = numpy.exp2(random.integers(-2, 3, (*numbers.shape[:-1], numbers.shape[-1] // 32)))
+    return (numbers * powers.repeat(32, axis=-1)).astype(numpy.float32)
+
+
+def bf16_bits(x):
+    """f32 rounded to the nearest bf16, to even."""
+    bits = x.view(numpy.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(numpy.uint16)
+
+
 def as_bytes(array):
     return array.view(numpy.uint8)
 
@@ -209,10 +221,11 @@ class Casts(unittest.TestCase):
     @unittest.skipUnless(MOE_OPT.exists(), "needs moe-opt")
     def test_the_compiler_chooses_so_too(self):
         """Of products in MX blocks, by sizes: what the bundle is compiled from beside what moe-opt makes of these sizes. The choice stands in
-        two places, mx_choice and passes/ExpandMx.c: a wheel has bundles and no compiler, and the compiler makes code for one choice only. Up to 384 tokens
-        of each expert both have it by the times of python/mixed_times.json, but for more than 64 by blocks, which the compiler has other kernels for."""
+        two places, mx_choice and passes/ExpandMx.c: a wheel has bundles and no compiler, and the compiler makes code for one choice only. Up to 64 tokens
+        of each expert both choose by time whether by blocks, with more only Python does; and the compiler's tile is by time up to 480 tiles of 128 rows."""
         in_f16, in_bf16, by_blocks = "mm.mixed_mm_scaled\"", "mm.mixed_mm\"", "mm.scaled_mm\""
         kinds = {"most": in_bf16, "many": "dequantize_mm", "few": by_blocks, None: by_blocks}
+        tiles = {(16, 2, 2): 32, (36, 1, 4): 64, (76, 1, 3): 128, (384, 1, 4): 128}  # tokens of each
         swapped = ", affine_map<(d0, d1, d2) -> (d0, d2, d1)>"
         for m, n, k, e, rows, chosen in (
             (128, 64, 1024, 2, True, (16, 2, 2)), (130, 64, 1024, 2, True, (16, 2, 2)), (64, 2048, 7168, 1, False, (16, 2, 2)),
@@ -237,25 +250,26 @@ class Casts(unittest.TestCase):
                 made = subprocess.run([MOE_OPT, "-", "--emit=scheduled"], input=source, text=True, capture_output=True, check=True).stdout
                 self.assertRegex(made, in_f16 if is_tile else kinds[chosen])
                 if is_tile:
-                    self.assertRegex(made, f"split = {chosen[1]} .*warpgroups = {chosen[2]} ")
+                    self.assertRegex(made, f"split = {chosen[1]} .*tile_n = {tiles[chosen]} .*warpgroups = {chosen[2]} ")
 
     def test_products_of_few_experts(self):
         """The tiles of MX_SIZES: each has every bit, in groups of no tokens, of few and of more than a tile has room for, in both orders of scales."""
         random = numpy.random.default_rng(3)
         rows, columns, offs = 64, 512, numpy.array([0, 3, 150, 150, 279], numpy.int32)
-        weights = random.integers(-1, 2, (5, rows, columns)).astype(numpy.float32)
-        tokens = random.integers(-1, 2, (300, columns)).astype(numpy.float32)
+        # Each MX block has a power of two of its own.
+        weights = scaled(random, random.integers(-1, 2, (5, rows, columns)))
+        tokens = scaled(random, random.integers(-1, 2, (300, columns)))
         ends = [0, *offs]
-        expected = numpy.concatenate([tokens[ends[e] : ends[e + 1]] @ weights[e].T for e in range(5)])
+        expected = bf16_bits(numpy.concatenate([tokens[ends[e] : ends[e + 1]] @ weights[e].T for e in range(5)]))
         a, sa, b, sb = (*moe_opt.quantize(tokens), *moe_opt.quantize(weights))
+        self.assertGreater(min(len(numpy.unique(as_bytes(sa))), len(numpy.unique(as_bytes(sb)))), 3)
         for order in ((0, 2, 1), (0, 1, 2)):
             scales = sb.swapaxes(1, 2) if order == (0, 2, 1) else numpy.ascontiguousarray(sb.swapaxes(1, 2))
             self.assertEqual(set(_bundles.mx_tiles(order)), set(_mixed.MX_SIZES))
             for size in _mixed.MX_SIZES:
                 with self.subTest(order=order, size=size), mock.patch.object(_recipes, "_fastest", return_value=size):
                     out = moe_opt.scaled_mm(a, b.swapaxes(1, 2), sa, scales, offs)[:279]
-                    found = (out.view(numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
-                    self.assertTrue(numpy.array_equal(found, expected))
+                    self.assertTrue(numpy.array_equal(out.view(numpy.uint16), expected))
 
     def test_products_of_few_experts_by_size(self):
         """Which of them is used: few experts have divided columns, those that fill rounds tiles of 256 rows."""
@@ -263,6 +277,8 @@ class Casts(unittest.TestCase):
             tiles = _bundles.mx_tiles(order)
             self.assertEqual(_mixed.mx_size(tiles, 8, 1, 1024, 7168)[1:], (2, 2))  # eight tiles of 128 rows
             self.assertEqual(_mixed.mx_size(tiles, 8, 1, 1024, 480), _mixed.MX_BY_BLOCKS)  # less than two CTAs divide
+            for few in (0, 16):
+                self.assertEqual(_mixed.mx_size(tiles, 8, 4, 64, few), _mixed.MX_BY_BLOCKS)
             self.assertEqual(_mixed.mx_size(tiles, 60 * 128, 128, 4096, 4096)[1:], (1, 4))
 
     def test_product_of_few_tokens(self):

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 import moe_opt  # noqa: E402
 import moe_opt.torch as moe  # noqa: E402
-from moe_opt import _bundles, _library, _mixed  # noqa: E402
+from moe_opt import _bundles, _library, _mixed, _recipes  # noqa: E402
 from moe_opt.torch import _ops  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -369,6 +369,23 @@ def test_packages_with_some_products(monkeypatch, left, experts, lost):
         missing = ", ".join(f"{name} = {number}" for name, number in lost.items())
         with pytest.raises(moe_opt.NotFound, match=f"no bundle of .* {missing}" if left == "some" else "does not say how long"):
             moe.mixed_mm(tokens(4, columns=COLUMNS), weights, ends(1, 0, 3) if experts else None)
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
+def test_packages_with_some_products_of_blocks(monkeypatch):
+    """The same of products whose tokens and weights are MX blocks, which are chosen by time."""
+    lost = {"accumulate": "fast", "tokens": 36, "ctas": 1, "warpgroups": 4}
+    entries = [entry for entry in _bundles.index() if not lost.items() <= entry["attributes"].items()]
+    monkeypatch.setattr(_bundles, "index", lambda: entries)
+    caches = (_bundles.mx_tiles, _recipes._fastest)
+    (qa, sa), (qb, sb) = moe.quantize_mx(tokens(4, columns=512)), moe.quantize_mx(torch.ones(2, 32, 512, dtype=BF16, device=DEVICE))
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        with pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 36, ctas = 1, warpgroups = 4"):
+            moe.scaled_grouped_mm(qa, qb.mT, sa, sb.mT, ends(1, 3))
     finally:
         for cache in caches:
             cache.cache_clear()

@@ -150,7 +150,7 @@ enum {
   IDLE_128 = 1 << 11,     /* the same of 128 rows */
   TIGHT = 1 << 12,        /* ptxas has no registers for tiles of 32 tokens by four warpgroups */
   MANY_NUMBERS = 1 << 13, /* scales and zero points leave no room for long stages */
-  BIASED = 1 << 14        /* with scales of 32, which take registers too: stages are shorter */
+  BIASED = 1 << 14        /* and scales of 32: both take registers, so stages have fewer columns */
 };
 
 /* Sums of a tile and those in flight are most of a thread's registers. */

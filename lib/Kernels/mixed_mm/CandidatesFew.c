@@ -186,11 +186,9 @@ static double time_of_tokens(const moe__mixed_product_t *p) {
 
 /* ---- The choice ---- */
 
-/* The most tokens of each expert that MX was fitted to; of MX blocks no more become f16. */
-#define MOST_IN_F16 384
-
+/* MX was fitted to no more tokens of each expert than become f16. */
 bool moe__mixed_are_few_experts(const moe__mixed_product_t *p) {
-  if (p->is_fp8 && p->has_row_powers && p->tokens > MOST_IN_F16)
+  if (p->is_fp8 && p->has_row_powers && p->tokens > MOE__MX_MOST_IN_F16)
     return false;
   return p->tokens > 0 && p->rows > 0 && p->columns > 0 &&
          p->experts * moe__mixed_tiles_of_rows(p->rows, 2) <= FEW_TILES &&
@@ -307,20 +305,21 @@ bool moe__mixed_few_in_f16(const moe__mixed_product_t *p, const moe__mixed_produ
 /* ns of the fastest product of MX blocks of a family. */
 static double least_of(const moe__mixed_product_t *p, family_t family) {
   double least = INFINITY;
+  range_t range = range_of(family);
   for (const timed_t *timed = TIMED; timed < TIMED_END; timed++)
-    if (timed->family == family &&
-        (timed->ctas == 1 || moe__mixed_may_split(1, p->columns, timed->ctas)))
+    if (timed->family == family && suits(p, timed, range))
       least = fmin(least, time_of(p, timed));
   return least;
 }
 
 bool moe__mixed_is_faster_than_blocks(int64_t tokens, int64_t experts, int64_t rows,
-                                      int64_t columns, bool has_scales_of_rows) {
+                                      int64_t columns, bool has_scales_of_rows, bool in_f16) {
   moe__mixed_product_t p = {.all_tokens = tokens,
                             .experts = experts,
                             .rows = rows,
                             .columns = columns,
                             .touched = moe__mixed_touched(tokens, experts)};
-  double in_f16 = least_of(&p, has_scales_of_rows ? MX_OF_ROWS : MX) + time_of_tokens(&p);
-  return in_f16 < least_of(&p, has_scales_of_rows ? BY_BLOCKS_OF_ROWS : BY_BLOCKS);
+  family_t family = !in_f16 ? MXFP8 : has_scales_of_rows ? MX_OF_ROWS : MX;
+  return least_of(&p, family) + time_of_tokens(&p) <
+         least_of(&p, has_scales_of_rows ? BY_BLOCKS_OF_ROWS : BY_BLOCKS);
 }

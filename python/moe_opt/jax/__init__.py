@@ -214,8 +214,8 @@ def scaled_mm(
     the weight gradient (blocks, N) and (blocks, K), batched (E, M, K/32) and (E, K/32, N), as `quantize_mx` gives them. The kernels read qb, and
     such scales sb of weights, with the last two dimensions swapped in memory: give what is quantized as (E, N, K) as q.transpose(0, 2, 1) and
     scales.transpose(0, 2, 1), which XLA then does not move; another order is copied. offs: (E) int32, ends of groups, as for `grouped_mm`;
-    rows of no group are not defined. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). Fast sums with scales of MX blocks and
-    more than 64 tokens for each expert take room for the tokens or both operands in bf16. out_dtype: bfloat16, float16 or float32.
+    rows of no group are not defined. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). Fast sums with scales of MX blocks
+    take, by the sizes, room for the tokens or both operands in 16 bits. out_dtype: bfloat16, float16 or float32.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
 
     Raises TypeError for what is no array, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for shapes that do not fit.

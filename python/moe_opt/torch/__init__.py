@@ -121,7 +121,7 @@ def scaled_grouped_mm(
 
     With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), of the weight
     gradient (blocks, N), batched (E, M, K/32); sb (E, K/32, N), which may lie in memory as (E, N, K/32), of the weight gradient (blocks, K).
-    They are as `quantize_mx` gives them. With more than 64 tokens for each expert "fast" takes room for the tokens or both operands in bf16.
+    They are as `quantize_mx` gives them. By the sizes "fast" takes room for the tokens or both operands in 16 bits.
     The last two dimensions of qb are swapped in memory, all else is row-major. accumulate: "fast" or "promoted" (sums over 128 are added in
     fp32). out_dtype: bf16, f16 or fp32.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.

@@ -23,22 +23,20 @@ FORMS = {
 # What products of MX blocks become, where the scales of a column lie side by side, and those of a row.
 MX_FORMS = {("mx-row_major", 32, False): {}, ("mx", 32, False): {"order": "rows"}}
 MX_KEYS = {"format": "f8E4M3FN", "x": "f16", "scaled": 1}
-WIDE = {112: 128}  # tokens of tiles that have more where sizes are known
-
-
-def mx_tiles_of(kind):
-    """The same of products of MX blocks but those by blocks, which are another kernel."""
-    timed = {size: make_bundles.TIMES[f"{kind}-experts"][make_bundles.name_of(size)] for size in SIZES.MX_SIZES if size != SIZES.MX_BY_BLOCKS}
-    return {size: found["tile"] | {"tokens": WIDE.get(found["tile"]["tokens"], found["tile"]["tokens"]), "us": found["us"], "columns": 32} for size, found in timed.items()}
 
 
 def tiles_of(form, group, biased):
-    """The tiles of the package's products, with times."""
+    """The tiles of the package's products, with times; of MX blocks without the product by blocks, which is another kernel."""
     if form.startswith("mx"):
-        return mx_tiles_of(form)
-    kind = (form if form == "f8E4M3FN" else f"{form}-{group}-bf16") + ("-biased" if biased else "") + "-experts"
-    timed = {size: make_bundles.TIMES[kind][make_bundles.name_of(size)] for size in SIZES.expert_sizes(form, group, "bf16", biased)}
-    return {size: found["tile"] | {"us": found["us"], "columns": 32} for size, found in timed.items()}
+        kind, sizes = f"{form}-experts", [size for size in SIZES.MX_SIZES if size != SIZES.MX_BY_BLOCKS]
+    else:
+        kind = (form if form == "f8E4M3FN" else f"{form}-{group}-bf16") + ("-biased" if biased else "") + "-experts"
+        sizes = SIZES.expert_sizes(form, group, "bf16", biased)
+    timed = {size: make_bundles.TIMES[kind][make_bundles.name_of(size)] for size in sizes}
+    return {
+        size: found["tile"] | {"tokens": make_bundles.known_tokens(kind, found["tile"]["tokens"]), "us": found["us"], "columns": 32}
+        for size, found in timed.items()
+    }
 
 
 drawn = random.Random(7)
