@@ -6,6 +6,7 @@ With a CUDA device the tests run there, else on the CPU, by the emulator. Data h
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import contextlib
 import importlib.util
 import io
 import pathlib
@@ -353,6 +354,20 @@ def test_least_time_of_experts():
     assert [_mixed.expert_size({(40, 2, 2): fast | {"ctas": 2}, (36, 1, 2): slow}, 40, 1, 4096, columns) for columns in (480, 512)] == [(36, 1, 2), (40, 2, 2)]
 
 
+@contextlib.contextmanager
+def package_of(monkeypatch, entries):
+    """While it lasts the package's index has these entries, and nothing that was chosen by another one is kept."""
+    caches = (_bundles.layer_tiles, _bundles.expert_tiles, _bundles.mx_tiles, _ops._layer_attributes, _ops._expert_attributes, _recipes._fastest)
+    monkeypatch.setattr(_bundles, "index", lambda: entries)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        yield
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
 @pytest.mark.parametrize("left", ["some", "no tiles"])
 @pytest.mark.parametrize("experts, lost", [(0, {"tokens": 1024, "rows": 8192}), (E, {"tokens": 16, "ctas": 2, "warpgroups": 2})])
 def test_packages_with_some_products(monkeypatch, left, experts, lost):
@@ -361,34 +376,18 @@ def test_packages_with_some_products(monkeypatch, left, experts, lost):
     entries = [entry for entry in _bundles.index() if left == "no tiles" or not lost.items() <= entry["attributes"].items()]
     if left == "no tiles":
         entries = [{name: value for name, value in entry.items() if name != "tile"} for entry in entries]
-    monkeypatch.setattr(_bundles, "index", lambda: entries)
-    caches = (_bundles.layer_tiles, _bundles.expert_tiles, _ops._layer_attributes, _ops._expert_attributes)
-    for cache in caches:
-        cache.cache_clear()
-    try:
-        missing = ", ".join(f"{name} = {number}" for name, number in lost.items())
-        with pytest.raises(moe_opt.NotFound, match=f"no bundle of .* {missing}" if left == "some" else "does not say how long"):
-            moe.mixed_mm(tokens(4, columns=COLUMNS), weights, ends(1, 0, 3) if experts else None)
-    finally:
-        for cache in caches:
-            cache.cache_clear()
+    missing = ", ".join(f"{name} = {number}" for name, number in lost.items())
+    with package_of(monkeypatch, entries), pytest.raises(moe_opt.NotFound, match=f"no bundle of .* {missing}" if left == "some" else "does not say how long"):
+        moe.mixed_mm(tokens(4, columns=COLUMNS), weights, ends(1, 0, 3) if experts else None)
 
 
 def test_packages_with_some_products_of_blocks(monkeypatch):
     """The same of products whose tokens and weights are MX blocks, which are chosen by time."""
     lost = {"accumulate": "fast", "tokens": 36, "ctas": 1, "warpgroups": 4}
     entries = [entry for entry in _bundles.index() if not lost.items() <= entry["attributes"].items()]
-    monkeypatch.setattr(_bundles, "index", lambda: entries)
-    caches = (_bundles.mx_tiles, _recipes._fastest)
     (qa, sa), (qb, sb) = moe.quantize_mx(tokens(4, columns=512)), moe.quantize_mx(torch.ones(2, 32, 512, dtype=BF16, device=DEVICE))
-    for cache in caches:
-        cache.cache_clear()
-    try:
-        with pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 36, ctas = 1, warpgroups = 4"):
-            moe.scaled_grouped_mm(qa, qb.mT, sa, sb.mT, ends(1, 3))
-    finally:
-        for cache in caches:
-            cache.cache_clear()
+    with package_of(monkeypatch, entries), pytest.raises(moe_opt.NotFound, match="no bundle of .* tokens = 36, ctas = 1, warpgroups = 4"):
+        moe.scaled_grouped_mm(qa, qb.mT, sa, sb.mT, ends(1, 3))
 
 
 def test_fp8_refused():
