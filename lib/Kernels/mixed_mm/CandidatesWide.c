@@ -25,7 +25,9 @@ enum {
   SHORT_COLUMNS = 1 << 2, /* so few that how results are stored counts for more than a stage */
   LONG_COLUMNS = 1 << 3,
   TIMED_SPREAD = 1 << 4, /* types whose last tiles all CTAs have divided in measurements */
-  UNITS_SPREAD = 1 << 5  /* the same of sums in units, where ptxas has registers for it */
+  UNITS_SPREAD = 1 << 5, /* the same of sums in units, where ptxas has registers for it */
+  THIRDS = 1 << 6,       /* types for which ptxas has registers with tokens in three parts */
+  PAIRS = 1 << 7         /* of tiles below one another, without one left over */
 };
 #define LEAST_LONG_COLUMNS 6144
 
@@ -53,33 +55,46 @@ typedef struct form_t {
 
 /* Tiles of 256 tokens have room for a third stage, or for results. */
 #define WIDEST(bands) MOE__TILE(256, 2, 128, 3), MOE__LONG_SUMS, .band = (bands)
+#define SCALED_BY_ALL(n, s, bands, ns)                                                             \
+  { {{ALL_CTAS(n, 2, s, bands), MOE__LONG_SUMS}, {WIDEST(bands)}}, (ns), ANY }
 #define OF_SCALED_WEIGHTS(bands)                                                                   \
   {                                                                                                \
     SCALED_BY_4(64, 2, 6, bands, 3770), SCALED_BY_2(80, 2, 6, bands, 4130),                        \
-        SCALED_BY_4(96, 2, 6, bands, 4430), SCALED_BY_4(128, 2, 5, bands, 5350),                   \
-        SCALED_BY_4(160, 2, 4, bands, 6230), SCALED_BY_4(192, 2, 3, bands, 7510),                  \
+        SCALED_BY_4(96, 2, 6, bands, 4430), SCALED_BY_2(112, 2, 5, bands, 4890),                   \
+        SCALED_BY_4(128, 2, 5, bands, 5350), SCALED_BY_2(144, 2, 4, bands, 5850),                  \
+        SCALED_BY_4(160, 2, 4, bands, 6230), SCALED_BY_2(176, 2, 3, bands, 6780),                  \
+        SCALED_BY_4(192, 2, 3, bands, 7510), SCALED_BY_2(208, 2, 3, bands, 8150),                  \
+        SCALED_BY_2(224, 2, 3, bands, 8670), SCALED_BY_2(240, 2, 3, bands, 9200),                  \
         SCALED_FORM(256, 2, 3, 2, 0, 10330), SCALED_FORM(256, 2, 3, 4, 0, 10330),                  \
         SCALED_BY_2(96, 4, 5, bands, 8020), SCALED_BY_2(112, 4, 4, bands, 8740),                   \
         SCALED_BY_2(128, 4, 4, bands, 9980),                                                       \
         {{{SCALED(256, 2, 2, 1, bands)}, {WIDEST(bands)}}, 10330, SHORT_COLUMNS},                  \
         {{{WIDEST(bands)}, {SCALED(256, 2, 2, 1, bands)}}, 10330, LONG_COLUMNS},                   \
-        {{{ALL_CTAS(192, 2, 3, bands), MOE__LONG_SUMS}, {WIDEST(bands)}}, 7510, ANY},              \
-        {{{ALL_CTAS(256, 2, 2, bands), MOE__LONG_SUMS}, {WIDEST(bands)}}, 10330, SHORT_COLUMNS},   \
-        {{{WIDEST(bands), .spread = 1}, {WIDEST(bands)}}, 10330, LONG_COLUMNS},                    \
+        SCALED_BY_ALL(112, 5, bands, 4890), SCALED_BY_ALL(128, 5, bands, 5350),                    \
+        SCALED_BY_ALL(144, 4, bands, 5850), SCALED_BY_ALL(160, 4, bands, 6230),                    \
+        SCALED_BY_ALL(176, 3, bands, 6780), SCALED_BY_ALL(192, 3, bands, 7510),                    \
+        SCALED_BY_ALL(208, 3, bands, 8150), SCALED_BY_ALL(224, 3, bands, 8670),                    \
+        SCALED_BY_ALL(240, 3, bands, 9200), SCALED_BY_ALL(256, 2, bands, 10330),                   \
   }
 static const form_t SCALED_FORMS[] = OF_SCALED_WEIGHTS(0);
 static const form_t SCALED_FORMS_OF_MANY[] = OF_SCALED_WEIGHTS(1);
 
-/* FP8 weights take twice the room. */
+/* FP8 weights take twice the room. In several rounds of the widest tiles two CTAs share what they
+ * read of the tokens. */
 static const form_t FP8_FORMS[] = {
-    SCALED_BY_4(64, 2, 5, 0, 4010),     SCALED_BY_2(80, 2, 5, 0, 4750),
-    SCALED_BY_4(96, 2, 4, 0, 5080),     SCALED_BY_4(128, 2, 4, 0, 6090),
-    SCALED_BY_4(160, 2, 3, 0, 7000),    SCALED_BY_2(192, 2, 3, 0, 8060),
-    SCALED_FORM(208, 2, 3, 1, 0, 8730), SCALED_BY_2(96, 4, 3, 0, 9420),
-    SCALED_BY_2(128, 4, 3, 0, 11250)};
-/* In several rounds of the widest tiles two CTAs share what they read of the tokens. */
-static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .share = 2},
-                                                   {SCALED(208, 2, 3, 1, 0)}};
+    SCALED_BY_4(64, 2, 5, 0, 4010),
+    SCALED_BY_2(80, 2, 5, 0, 4750),
+    SCALED_BY_4(96, 2, 4, 0, 5080),
+    SCALED_BY_2(112, 2, 4, 0, 5600),
+    SCALED_BY_4(128, 2, 4, 0, 6090),
+    SCALED_BY_2(144, 2, 3, 0, 6550),
+    SCALED_BY_4(160, 2, 3, 0, 7000),
+    SCALED_BY_2(176, 2, 3, 0, 7530),
+    SCALED_BY_2(192, 2, 3, 0, 8060),
+    SCALED_FORM(208, 2, 3, 1, 0, 8730),
+    SCALED_BY_2(96, 4, 3, 0, 9420),
+    SCALED_BY_2(128, 4, 3, 0, 11250),
+    {{{SCALED(208, 2, 3, 1, 0), .share = 2}, {SCALED(208, 2, 3, 1, 0)}}, 8000, PAIRS}};
 
 /* Sums of groups, with tokens in parts; and sums in units. `shifts`: integers of bf16, which become
  * numbers with fewer. */
@@ -113,7 +128,7 @@ static const moe__mixed_schedule_t FP8_SHARED[] = {{SCALED(208, 2, 3, 1, 0), .sh
         {{{GROUPS(128, 4, 1, 2, 4 * (bands), shifts)}, {WIDEST_GROUPS}}, 5960, ANY},               \
         GROUPS_FORM(128, 4, 2, 2, 0, shifts, 5960, ANY),                                           \
         GROUPS_FORM(128, 4, 4, 2, 0, shifts, 5960, ANY),                                           \
-        GROUPS_FORM(192, 3, 1, 3, 0, shifts, 8290, (bands) ? WITHOUT_UNITS : ANY),                 \
+        GROUPS_FORM(192, 3, 1, 3, 0, shifts, 8290, THIRDS | ((bands) ? WITHOUT_UNITS : ANY)),      \
         UNITS_BY_2(160, 4, bands, 7640), UNITS_BY_2(192, 3, bands, 8830),                          \
         UNITS_FORM(256, 3, 2, 0, 11780),                                                           \
         {{{WIDEST_UNITS(bands)}, {UNITS(192, 3, 1, bands)}}, 11780, WITH_UNITS},                   \
@@ -144,7 +159,7 @@ static const form_t SHIFTED_GROUP_FORMS_OF_MANY[] = OF_GROUPS(1, 1);
  * of the last tiles that all divide. */
 #define OF_TWO 14
 #define OF_FOUR 22
-#define OF_ALL 31
+#define OF_ALL 45
 
 /* quantize_f16, a launch before: also 1 ps for each element of the tokens. */
 #define OF_QUANTIZER 310
@@ -199,13 +214,14 @@ static int64_t time_of(sizes_t sizes, const form_t *form, const family_t *family
 
 /* ---- The choice ---- */
 
-/* Whether CTAs may divide a tile: its columns; the last tiles, where there are several rounds, or
- * tiles for half to three quarters of the multiprocessors. */
-static bool may_divide(sizes_t sizes, const moe__mixed_schedule_t *s) {
+/* Whether CTAs may share tokens, in several rounds; and divide a tile: its columns; the last tiles,
+ * where there are some for half of the multiprocessors. */
+static bool may_take(sizes_t sizes, const moe__mixed_schedule_t *s) {
   int64_t tiles = tiles_of(sizes, s);
+  if (s->share > 1)
+    return tiles > MOE__MULTIPROCESSORS;
   if (s->spread)
-    return tiles > MOE__MULTIPROCESSORS ||
-           (2 * tiles >= MOE__MULTIPROCESSORS && 4 * tiles < 3 * MOE__MULTIPROCESSORS);
+    return 2 * tiles >= MOE__MULTIPROCESSORS;
   return s->split <= 1 || moe__mixed_may_split((double)tiles, sizes.columns, s->split);
 }
 
@@ -215,7 +231,7 @@ static const form_t *best_of(const family_t *family, sizes_t sizes) {
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < family->all.count; i++) {
     const form_t *form = &family->all.forms[i];
-    if ((form->asks & family->is) != form->asks || !may_divide(sizes, form->schedules))
+    if ((form->asks & family->is) != form->asks || !may_take(sizes, form->schedules))
       continue;
     int64_t time = time_of(sizes, form, family);
     if (time < least) {
@@ -249,22 +265,24 @@ static family_t scaled_family(sizes_t sizes) {
 static family_t group_family(const moe__mixed_product_t *p) {
   unsigned is = (p->wants_units ? WITH_UNITS : WITHOUT_UNITS) |
                 (may_spread_units(p) ? UNITS_SPREAD : 0) |
+                (p->is_e2m1 && p->group != 32 ? 0 : THIRDS) |
                 (p->is_usual_64 && p->tokens <= SPREAD_UP_TO ? TIMED_SPREAD : 0);
   const forms_t *all = p->is_bf16_integer ? ALL_SHIFTED_GROUPS : ALL_GROUPS;
   return (family_t){all[p->tokens >= MANY_TOKENS], is, OF_GROUPS_TILE,
                     p->group == 32 ? TENTHS_OF_32 : 10};
 }
 
+static family_t fp8_family(sizes_t sizes) {
+  unsigned is = moe__mixed_tiles_of_rows(sizes.rows, 2) % 2 == 0 ? PAIRS : ANY;
+  return (family_t){FORMS(FP8_FORMS), is, OF_FP8_TILE, 10};
+}
+
 moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *p) {
   sizes_t sizes = sizes_of(p);
-  family_t family = p->is_fp8                 ? (family_t){FORMS(FP8_FORMS), ANY, OF_FP8_TILE, 10}
+  family_t family = p->is_fp8                 ? fp8_family(sizes)
                     : p->wants_scaled_weights ? scaled_family(sizes)
                                               : group_family(p);
   const form_t *form = best_of(&family, sizes);
-  const moe__mixed_schedule_t *s = form->schedules;
-  if (p->is_fp8 && s->tile_n == FP8_SHARED->tile_n && tiles_of(sizes, s) > MOE__MULTIPROCESSORS &&
-      moe__mixed_tiles_of_rows(sizes.rows, s->warpgroups) % 2 == 0)
-    return MOE__CANDIDATES(FP8_SHARED);
   return MOE__CANDIDATES(form->schedules);
 }
 

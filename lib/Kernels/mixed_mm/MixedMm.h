@@ -349,7 +349,7 @@ void moe__mixed_spread_initialize(moe__mixed_mm_t *s);
 MlirValue moe__mixed_share_count(moe__mixed_mm_t *s, MlirValue tiles);
 moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index);
 
-/* Hands the sums of a warp's share on, unless the share has the tile's first columns; else adds
+/* Hands the sums of a warp's share on, unless the share has the tile's last columns; else adds
  * those of the others that have some of the tile, one for each stage from that at `cursor` on. i1,
  * whether they are the sums of the tile. */
 MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue tiles,

@@ -6,10 +6,14 @@
  * the same length but for one. A run is the end of a tile, maybe a whole tile, and the beginning of
  * one.
  *
- * Whoever has the beginning of a tile has its results: it adds the sums of the others in their
- * order, so that each run of the kernel gives the same bits. A CTA that has another part writes its
- * sums to global memory, which it does once, since only its first share can be one. The runs go
- * backwards over the CTAs, so that a CTA waits only for those that were started before it.
+ * A CTA works off the end of a tile last. So CTAs begin at the first columns of their tiles, all at
+ * the same time, and come to the ends of others at the same time: what several of them read comes
+ * from L2 once.
+ *
+ * Whoever has the end of a tile has its results: it adds the sums of the others, the nearest first,
+ * so that each run of the kernel gives the same bits. A CTA that has another part writes its sums
+ * to global memory, which it does once, since only the last part of its run can be one. The runs
+ * are in the order of the CTAs, so that a CTA waits only for those that were started before it.
  *
  * The thread that loads says that sums are written, and waits for those of others; the warps that
  * multiply hear of these by a stage of the ring, in which nothing lands.
@@ -69,33 +73,43 @@ static MlirValue run_at(moe__mixed_mm_t *s, const division_t *of, MlirValue numb
   return moe__add(b, moe__mul(b, number, of->length), moe__umin(b, number, of->longer));
 }
 
-static MlirValue own_run(moe__mixed_mm_t *s) {
+/* A run, in k-tiles (i32): from `begin` to `end`, of `shares` tiles from number `first` on. */
+typedef struct run_t {
+  MlirValue begin, end;
+  MlirValue first, shares;
+} run_t;
+
+static run_t own_run(moe__mixed_mm_t *s, const division_t *of) {
   moe__builder_t *b = &s->kernel.builder;
-  return moe__sub(b, moe__sub(b, s->kernel.cta_count, 1), s->kernel.cta);
+  run_t run = {.begin = run_at(s, of, s->kernel.cta),
+               .end = run_at(s, of, moe__add(b, s->kernel.cta, 1))};
+  run.first = moe__udiv(b, run.begin, of->k_tiles);
+  MlirValue last = moe__udiv(b, moe__sub(b, run.end, 1), of->k_tiles);
+  run.shares = moe__add(b, moe__sub(b, last, run.first), 1);
+  return run;
 }
 
 MlirValue moe__mixed_share_count(moe__mixed_mm_t *s, MlirValue tiles) {
   moe__builder_t *b = &s->kernel.builder;
   division_t of = divide(s, tiles);
-  MlirValue run = own_run(s), begin = run_at(s, &of, run);
-  MlirValue end = run_at(s, &of, moe__add(b, run, 1));
-  MlirValue first = moe__udiv(b, begin, of.k_tiles);
-  MlirValue last = moe__udiv(b, moe__sub(b, end, 1), of.k_tiles);
-  MlirValue count = moe__add(b, of.rounds, moe__add(b, moe__sub(b, last, first), 1));
+  run_t run = own_run(s, &of);
+  MlirValue count = moe__add(b, of.rounds, run.shares);
   if (mlirValueIsNull(s->offs))
     return count;
-  return moe__select(b, moe__ult(b, begin, end), count, of.rounds);
+  return moe__select(b, moe__ult(b, run.begin, run.end), count, of.rounds);
 }
 
 moe__mixed_share_t moe__mixed_share(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   division_t of = divide(s, tiles);
-  MlirValue run = own_run(s), begin = run_at(s, &of, run);
+  run_t run = own_run(s, &of);
   MlirValue whole = moe__ult(b, index, of.rounds);
-  MlirValue tile = moe__add(b, moe__udiv(b, begin, of.k_tiles), moe__sub(b, index, of.rounds));
-  MlirValue from = moe__mul(b, tile, of.k_tiles);
-  MlirValue first = moe__sub(b, moe__umax(b, begin, from), from);
-  MlirValue end = moe__umin(b, moe__sub(b, run_at(s, &of, moe__add(b, run, 1)), from), of.k_tiles);
+  /* The first share of the run comes last. */
+  MlirValue next = moe__add(b, moe__sub(b, index, of.rounds), 1);
+  MlirValue in_run = moe__select(b, moe__eq(b, next, run.shares), 0, next);
+  MlirValue tile = moe__add(b, run.first, in_run), from = moe__mul(b, tile, of.k_tiles);
+  MlirValue first = moe__sub(b, moe__umax(b, run.begin, from), from);
+  MlirValue end = moe__umin(b, moe__sub(b, run.end, from), of.k_tiles);
   MlirValue in_turn = moe__add(b, moe__mul(b, index, s->kernel.cta_count), s->kernel.cta);
   return (moe__mixed_share_t){
       .tile = moe__select(b, whole, in_turn, moe__add(b, of.tiles, tile)),
@@ -133,37 +147,42 @@ static MlirValue partial_at(moe__mixed_mm_t *s, const moe__mixed_position_t *sel
 static void hand_on(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                     const moe__mixed_fragment_t sums) {
   moe__builder_t *b = &s->kernel.builder;
-  moe__mixed_put_sums(s, sums, partial_at(s, self, own_run(s)));
+  moe__mixed_put_sums(s, sums, partial_at(s, self, s->kernel.cta));
   moe__mbarrier_arrive(b, handed_on(s));
 }
 
-/* Of the runs that follow one another in a tile, the last one that is known: its number, and the
- * end of its part of the tile. */
-typedef struct followers_t {
-  MlirValue run, end;
-} followers_t;
-
-/* Behind a share; one that is handed on has nobody to wait for. */
-static followers_t followers_of(moe__mixed_mm_t *s, const division_t *of,
-                                const moe__mixed_share_t *share) {
+/* Whether sums of a share are handed on: it does not have the end of the tile. */
+static MlirValue hands_on(moe__mixed_mm_t *s, const division_t *of,
+                          const moe__mixed_share_t *share) {
   moe__builder_t *b = &s->kernel.builder;
   const moe__mixed_reduction_t *reduction = &share->reduction;
-  MlirValue owns = moe__eq(b, reduction->first, 0);
-  return (followers_t){own_run(s), moe__select(b, owns, reduction->count, of->k_tiles)};
+  return moe__ult(b, moe__add(b, reduction->first, reduction->count), of->k_tiles);
 }
 
-static MlirValue has_followers(moe__mixed_mm_t *s, const division_t *of,
-                               const followers_t *followers) {
-  return moe__ult(&s->kernel.builder, followers->end, of->k_tiles);
+/* Of the runs that have a tile, from its end on, the last one that is known: its number, and the
+ * begin of its part of the tile. */
+typedef struct others_t {
+  MlirValue run, begin;
+} others_t;
+
+/* Before a share; one that is handed on has nobody to wait for. */
+static others_t others_of(moe__mixed_mm_t *s, const division_t *of,
+                          const moe__mixed_share_t *share) {
+  moe__builder_t *b = &s->kernel.builder;
+  return (others_t){s->kernel.cta,
+                    moe__select(b, hands_on(s, of, share), 0, share->reduction.first)};
 }
 
-static followers_t next_follower(moe__mixed_mm_t *s, const division_t *of,
-                                 const moe__mixed_share_t *share, const followers_t *followers) {
+static MlirValue has_others(moe__mixed_mm_t *s, const others_t *others) {
+  return moe__ne(&s->kernel.builder, others->begin, 0);
+}
+
+static others_t next_other(moe__mixed_mm_t *s, const division_t *of,
+                           const moe__mixed_share_t *share, const others_t *others) {
   moe__builder_t *b = &s->kernel.builder;
   MlirValue from = moe__mul(b, moe__sub(b, share->tile, of->tiles), of->k_tiles);
-  MlirValue run = moe__add(b, followers->run, 1);
-  MlirValue end = moe__sub(b, run_at(s, of, moe__add(b, run, 1)), from);
-  return (followers_t){run, moe__umin(b, end, of->k_tiles)};
+  MlirValue run = moe__sub(b, others->run, 1);
+  return (others_t){run, moe__sub(b, moe__umax(b, run_at(s, of, run), from), from)};
 }
 
 MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self, MlirValue tiles,
@@ -172,15 +191,15 @@ MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   division_t of = divide(s, tiles);
-  MOE__IF (b, moe__ne(b, share->reduction.first, 0)) {
+  MOE__IF (b, hands_on(s, &of, share)) {
     hand_on(s, self, sums);
   }
-  followers_t others = followers_of(s, &of, share);
+  others_t others = others_of(s, &of, share);
   moe__accumulator_t sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
-  MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
-              MOE__CARRY_CURSOR(cursor), &sum.value) {
+  MOE__WHILE (b, has_others(s, &others), &others.run, &others.begin, MOE__CARRY_CURSOR(cursor),
+              &sum.value) {
     moe__accumulator_unpack(b, sum, sums);
-    others = next_follower(s, &of, share, &others);
+    others = next_other(s, &of, share, &others);
     moe__ring_wait(kernel, &s->layout.ring, cursor);
     moe__mixed_release(s, self, cursor);
     cursor = moe__cursor_next(b, &s->layout.ring, cursor);
@@ -188,24 +207,24 @@ MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
   }
   moe__accumulator_unpack(b, sum, sums);
-  return moe__eq(b, share->reduction.first, 0);
+  return moe__eq(b, moe__add(b, share->reduction.first, share->reduction.count), of.k_tiles);
 }
 
 /* ---- The thread that loads ---- */
 
-/* When the share behind is loaded the sums have long been written, and nobody waits for them yet:
- * the others are needed when this CTA and the one that has the tile come to their ends. */
+/* When the last share is loaded the sums of the one before have long been written, and nobody waits
+ * for them yet: the others are needed when this CTA and the one that has the tile come to their
+ * ends. */
 void moe__mixed_announce_sums(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   division_t of = divide(s, tiles);
-  MlirValue run = own_run(s), begin = run_at(s, &of, run);
+  run_t run = own_run(s, &of);
   MlirValue last = moe__sub(b, moe__mixed_share_count(s, tiles), 1);
-  MlirValue is_behind = moe__eq(b, index, moe__umin(b, moe__add(b, of.rounds, 1), last));
-  MlirValue hands_on = moe__ne(b, moe__urem(b, begin, of.k_tiles), 0);
-  MOE__IF (b, moe__and(b, is_behind, hands_on)) {
+  MlirValue inside = moe__ne(b, moe__urem(b, run.end, of.k_tiles), 0);
+  MOE__IF (b, moe__and(b, moe__eq(b, index, last), inside)) {
     moe__mbarrier_wait(b, handed_on(s), moe__i32(b, 0));
     moe__fence_device(b);
-    moe__atomic_exchange(b, arrival_of(s, run), moe__i32(b, 1), MOE__RELAXED);
+    moe__atomic_exchange(b, arrival_of(s, s->kernel.cta), moe__i32(b, 1), MOE__RELAXED);
   }
 }
 
@@ -224,10 +243,9 @@ void moe__mixed_await_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed
   moe__kernel_t *kernel = &s->kernel;
   moe__builder_t *b = &kernel->builder;
   division_t of = divide(s, tiles);
-  followers_t others = followers_of(s, &of, share);
-  MOE__WHILE (b, has_followers(s, &of, &others), &others.run, &others.end,
-              MOE__CARRY_CURSOR(cursor)) {
-    others = next_follower(s, &of, share, &others);
+  others_t others = others_of(s, &of, share);
+  MOE__WHILE (b, has_others(s, &others), &others.run, &others.begin, MOE__CARRY_CURSOR(cursor)) {
+    others = next_other(s, &of, share, &others);
     await(s, others.run);
     moe__ring_wait_empty(kernel, &s->layout.ring, cursor);
     moe__mbarrier_arrive(b, moe__ring_full(kernel, &s->layout.ring, cursor));
