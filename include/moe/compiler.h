@@ -142,6 +142,10 @@ typedef struct moe_compiler_options_t {
 /* sm_90a, level 3, everything else off. */
 MOE_API moe_compiler_options_t moe_compiler_options_default(void);
 
+/* The path of the ptxas that a compiler with these options runs; NULL where there is none, and no
+ * cubin is made. NULL options are the default ones. Valid until the thread's next call. */
+MOE_API const char *moe_compiler_ptxas(const moe_compiler_options_t *options);
+
 /* Creates a compiler. NULL options are the default ones. MOE_USAGE where an option has a value that
  * is not allowed. *out_compiler is owned by the caller; destroy it with moe_compiler_destroy. */
 MOE_API moe_status_t moe_compiler_create(const moe_compiler_options_t *options,

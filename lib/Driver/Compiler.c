@@ -145,6 +145,10 @@ void moe_compiler_destroy(moe_compiler_t *compiler) {
   free(compiler);
 }
 
+const char *moe_compiler_ptxas(const moe_compiler_options_t *options) {
+  return moe__target_find_ptxas(options ? options->ptxas : NULL);
+}
+
 bool moe_compiler_has_pass(moe_compiler_t *compiler, const char *argument) {
   if (!compiler || !argument)
     return false;

@@ -40,9 +40,7 @@ static void own_folder(char *out, size_t size) {
            slash ? info.dli_fname : ".");
 }
 
-/* The ptxas to use: `path` if given and executable, else the first of the project's own, PATH and
- * the CUDA toolkit. Static storage; NULL if there is none. */
-static const char *find_ptxas(const char *path) {
+const char *moe__target_find_ptxas(const char *path) {
   static _Thread_local char found[PATH_MAX];
   if (path)
     return is_executable(path) ? path : NULL;
@@ -235,7 +233,7 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
                                   char **out_log) {
   *out_cubin = (moe__bytes_t){0};
   *out_assembler = *out_log = NULL;
-  const char *ptxas = find_ptxas(options->ptxas);
+  const char *ptxas = moe__target_find_ptxas(options->ptxas);
   if (!ptxas) {
     if (!options->ptxas)
       return MOE_OK;

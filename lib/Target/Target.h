@@ -32,6 +32,10 @@ typedef struct moe__target_options_t {
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx);
 
+/* The ptxas to use: `path` if given and executable, else the first of the project's own, PATH and
+ * the CUDA toolkit. The thread's own storage; NULL if there is none. */
+const char *moe__target_find_ptxas(const char *path);
+
 /* Kernels with a wgmma operand in registers need this ptxas or a newer one. */
 #define MOE__REGISTER_A_ASSEMBLER "13.3"
 

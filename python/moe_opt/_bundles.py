@@ -105,21 +105,34 @@ def _kinds(operands: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{dtype} of rank {rank}" for dtype, rank in operands)
 
 
+def _others_of_operands(entries: Sequence[Mapping[str, Any]], operands: Sequence[tuple[str, int]]) -> str:
+    """What the first operand that none of these bundles has, beside those before it, can be."""
+
+    def begins(entry: Mapping[str, Any], count: int) -> bool:
+        return [(operand["dtype"], operand["rank"]) for operand in entry["operands"][:count]] == list(operands[:count])
+
+    count = max(count for count in range(len(operands) + 1) if any(begins(entry, count) for entry in entries))
+    there = [entry["operands"][count] for entry in entries if begins(entry, count) and len(entry["operands"]) > count]
+    if not there:
+        return f"; they can be {count}, and no more"
+    names = " or ".join(sorted({operand["name"] for operand in there}))
+    kinds = " or ".join(sorted({_kinds([(operand["dtype"], operand["rank"])]) for operand in there}))
+    return f"; {names} {'is missing, and ' if count == len(operands) else ''}can be {kinds}{' beside those before it' if count else ''}"
+
+
 def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]]) -> str:
-    """What an error adds: operands there are, first those that begin alike, where no bundle of the op has these; else, of the first attribute that none of them has
-    beside those before it, the values there are."""
-    entries = [(entry["attributes"], tuple((operand["dtype"], operand["rank"]) for operand in entry["operands"])) for entry in index() if entry["op"] == op]
-    left = [has for has, kinds in entries if kinds == tuple(operands)]
+    """What an error adds: of the first operand that no bundle of the op has beside those before it, what it can be; else the same of the first attribute; else
+    of results."""
+    entries = [entry for entry in index() if entry["op"] == op]
+    left = [entry for entry in entries if [(operand["dtype"], operand["rank"]) for operand in entry["operands"]] == list(operands)]
     if not left:
-        there = {kinds for _, kinds in entries}
-        near = sorted({kinds for kinds in there if kinds[:1] == tuple(operands[:1])} or there, key=repr)
-        return f"; operands can be {' or '.join(map(_kinds, near[:6]))}" if near else ""
+        return _others_of_operands(entries, operands) if entries else ""
     for name, value in attributes.items():
-        values = sorted({repr(has.get(name)) for has in left if name in has or value is not None})
-        left = [has for has in left if has.get(name) == value]
-        if values and not left:
-            return f"; {name} can be {', '.join(values)}"
-    return ""
+        values = sorted({repr(entry["attributes"].get(name)) for entry in left if name in entry["attributes"] or value is not None})
+        left = [entry for entry in left if entry["attributes"].get(name) == value]
+        if not left:
+            return f"; {name} can be {', '.join(values)}" if values else ""
+    return f"; results can be {', '.join(sorted({result['dtype'] for entry in left for result in entry['results']}))}"
 
 
 def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str] = (), kind: str = "call", orders: Optional[Mapping[str, Sequence[int]]] = None) -> tuple[str, str]:

@@ -78,6 +78,7 @@ _POINTER = ctypes.POINTER(ctypes.c_void_p)
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "moe_compiler_version": (ctypes.c_char_p, []),
     "moe_compiler_options_default": (_Options, []),
+    "moe_compiler_ptxas": (ctypes.c_char_p, [ctypes.POINTER(_Options)]),
     "moe_compiler_create": (ctypes.c_int, [ctypes.POINTER(_Options), _POINTER]),
     "moe_compiler_destroy": (None, [ctypes.c_void_p]),
     "moe_module_parse": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, _POINTER]),
@@ -96,15 +97,27 @@ def _library_of_compiler() -> ctypes.CDLL:
         raise CompileError(f"libmoe_compiler is not installed: {error}; moe_opt.load takes what moe-opt compiled elsewhere") from error
 
 
-def _identity() -> str:
-    """What stands for the compiler in the names of the cache: its version and, as a version has many builds, its file."""
+def _identity(path: str) -> str:
+    """What stands for a file in the names of the cache, as a version has many builds."""
+    resolved = pathlib.Path(path).resolve()
+    if not resolved.exists():
+        return path
+    stat = resolved.stat()
+    return f"{resolved} {stat.st_size} {stat.st_mtime_ns}"
+
+
+def _options(opt_level: int, ptxas: Optional[str]) -> _Options:
+    options = _library_of_compiler().moe_compiler_options_default()
+    options.opt_level, options.ptxas = opt_level, os.fsencode(ptxas) if ptxas else None
+    return options
+
+
+def _key(text: str, opt_level: int, ptxas: Optional[str]) -> str:
+    """The name of a bundle in the cache."""
     library = _library_of_compiler()
-    path = pathlib.Path(_library.library_path("moe_compiler"))
-    text = library.moe_compiler_version().decode()
-    if path.exists():
-        stat = path.resolve().stat()
-        text += f" {stat.st_size} {stat.st_mtime_ns}"
-    return text
+    assembler = os.fsdecode(library.moe_compiler_ptxas(ctypes.byref(_options(opt_level, ptxas))) or b"")
+    parts = (library.moe_compiler_version().decode(), _identity(_library.library_path("moe_compiler")), str(opt_level), ptxas or "", _identity(assembler), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def cache_folder() -> pathlib.Path:
@@ -127,9 +140,8 @@ def _write_bundle(text: str, name: str, opt_level: int, ptxas: Optional[str], ta
         if status:
             raise CompileError("".join(diagnostics).rstrip("\n") or f"{name}: the compiler gave status {status} and no reason")
 
-    options = library.moe_compiler_options_default()
-    options.opt_level, options.on_diagnostic = opt_level, callback
-    options.ptxas = os.fsencode(ptxas) if ptxas else None
+    options = _options(opt_level, ptxas)
+    options.on_diagnostic = callback
     compiler, module = ctypes.c_void_p(), ctypes.c_void_p()
     source = text.encode()
     try:
@@ -166,7 +178,7 @@ def compile(  # pylint: disable=redefined-builtin
     opt_level: of LLVM, 0 to 3. ptxas: the path of the assembler; otherwise it is searched for, and without one there is no cubin.
     cache: the folder of compiled bundles, otherwise moe-opt in the user's cache folder ($XDG_CACHE_HOME, ~/.cache).
 
-    A bundle's name in the cache is the hash of the text, the options and the compiler. Processes may share a cache: bundles appear whole.
+    A bundle's name in the cache is the hash of the text, the options, the compiler and the assembler. Processes may share a cache: bundles appear whole.
     CompileError has the diagnostics, or says that libmoe_compiler is not installed. InputOutputError: the cache cannot be
     written. TypeError: text, name or ptxas is no str, or opt_level no number. InvalidArgument: opt_level is another number.
     """
@@ -178,8 +190,7 @@ def compile(  # pylint: disable=redefined-builtin
     if not 0 <= opt_level <= 3:
         raise _library.InvalidArgument(f"opt_level is {opt_level}; it must be 0 to 3")
     folder = cache_folder() if cache is None else pathlib.Path(cache)
-    key = "\0".join((_identity(), str(opt_level), ptxas or "", text))
-    target = folder / hashlib.sha256(key.encode()).hexdigest()
+    target = folder / _key(text, opt_level, ptxas)
     if target.exists():
         try:
             return Program(_library.ProgramHandle(target))

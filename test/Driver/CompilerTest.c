@@ -374,6 +374,17 @@ static void threads_have_a_compiler_each(void **state) {
   }
 }
 
+static void the_assembler_is_found(void **state) {
+  (void)state;
+  moe_compiler_options_t options = moe_compiler_options_default();
+  const char *found = moe_compiler_ptxas(NULL); /* none may be there */
+  assert_true(!found || strlen(found) > strlen("/ptxas"));
+  options.ptxas = "/bin/sh";
+  assert_string_equal(moe_compiler_ptxas(&options), options.ptxas);
+  options.ptxas = "/no/such/ptxas";
+  assert_null(moe_compiler_ptxas(&options));
+}
+
 static void texts_of_enumerations(void **state) {
   (void)state;
   assert_string_equal(moe_status_text(MOE_OK), "ok");
@@ -394,6 +405,7 @@ int main(void) {
       cmocka_unit_test(lines_are_written),
       cmocka_unit_test(tables_are_complete),
       cmocka_unit_test(threads_have_a_compiler_each),
+      cmocka_unit_test(the_assembler_is_found),
       cmocka_unit_test(texts_of_enumerations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

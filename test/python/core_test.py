@@ -163,7 +163,7 @@ class Casts(unittest.TestCase):
             ("; align can be None;", {"axis": 1, "align": 128}),
             ("; axis can be 0;", {"axis": 1, "offs": offs, "align": 128}),
             ("; (mode can be 'rceil'|align can be None);", {"axis": 0, "offs": offs, "align": 128, "mode": "floor"}),
-            ("; operands can be f32 of rank 2, i32 of rank 1 or f32 of rank 2;", {"axis": 0, "offs": offs[None]}),
+            ("; offs can be i32 of rank 1 beside those before it;", {"axis": 0, "offs": offs[None]}),
         ):
             with self.assertRaisesRegex(moe_opt.NotFound, message):
                 moe_opt.quantize(x, **arguments)
@@ -400,7 +400,7 @@ class Programs(unittest.TestCase):
         self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = 'up'", lambda: moe_opt.quantize(x, mode="up"))
         self.refuses(moe_opt.NotFound, "mode can be ", lambda: moe_opt.quantize(x, mode="up"))
         weights, offs = numpy.zeros((1, 16, 64), numpy.float32), numpy.array([32], numpy.int32)
-        self.refuses(moe_opt.NotFound, "; operands can be bf16 of rank 2, bf16 of rank 3, i32 of rank 1", lambda: moe_opt.grouped_mm(x, weights.swapaxes(1, 2), offs))
+        self.refuses(moe_opt.NotFound, "; a can be bf16 of rank 2", lambda: moe_opt.grouped_mm(x, weights.swapaxes(1, 2), offs))
         self.refuses(moe_opt.InputOutputError, "; a bundle is a folder that moe-opt --emit=bundle writes", lambda: moe_opt.load("none"))
         self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
         self.refuses(moe_opt.InvalidArgument, "x has rank 1; it must be 2 or 3", lambda: moe_opt.quantize_fp8(x[0]))
@@ -675,6 +675,17 @@ class Compiling(unittest.TestCase):
         (entry / "kernels.ptx").write_text("damaged")
         moe_opt.compile(SOURCE, cache=self.cache)
         self.assertNotEqual((entry / "kernels.ptx").read_text(), "damaged")
+
+    @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
+    def test_cache_follows_the_assembler(self):
+        ptxas, keys = pathlib.Path(self.temporary.name) / "ptxas", []
+        for text in (None, "one", "another"):
+            if text:
+                ptxas.write_text(text)
+                ptxas.chmod(0o755)
+            keys += [_compiler._key(SOURCE, 3, str(ptxas)), _compiler._key(SOURCE, 3, str(ptxas))]
+        self.assertEqual(keys[::2], keys[1::2])
+        self.assertEqual(len(set(keys)), 3)
 
     @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
     def test_errors(self):

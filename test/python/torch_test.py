@@ -1004,6 +1004,22 @@ def losses_of(model):
     return losses
 
 
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda w: w.swapdims(1, 2), lambda w: torch.swapdims(w, 1, 2), lambda w: w.movedim(1, 2), lambda w: torch.movedim(w, 1, 2),
+        lambda w: w.moveaxis(1, 2), lambda w: w.mH, lambda w: w.adjoint(), lambda w: torch.transpose_copy(w, 1, 2), lambda w: w.double().bfloat16().mT,
+        lambda w: w.unsqueeze(0).squeeze(0).mT, lambda w: w.expand(E, N, K).mT, lambda w: w.flatten().view(E, N, K).mT,
+        lambda w: w.index_select(0, torch.arange(E, device=w.device)).mT,
+    ],
+)  # fmt: skip
+def test_converted_experts_in_another_form(way):
+    model = moe.convert_experts_(Experts().to(DEVICE).bfloat16())
+    x = operands()[0].detach()
+    plain = model.w1.detach().as_subclass(torch.Tensor)
+    same_bits([torch._grouped_mm(x, way(model.w1), offs=ends())], [moe.grouped_mm(x, plain.mT, ends())])
+
+
 def test_converted_experts_are_sharded():
     """By FSDP and as DTensors: converted after that they are experts, converted before that is an error."""
     from torch.distributed.fsdp import fully_shard

@@ -434,6 +434,21 @@ static void check_outputs(const options_t *options) {
   check_apart("--lineinfo", lines, OUTPUT_FILE, "--reproducer", reproducer);
 }
 
+/* Whether stage nvvm, whose IR --lineinfo writes, is made; of a reproducer it is not known. */
+static bool makes_lines(const options_t *options) {
+  if (options->resources || options->run_reproducer || options_emits_candidates(options))
+    return true;
+  size_t count;
+  const moe_stage_info_t *stages = moe_compiler_stages(&count);
+  for (size_t i = count; options->emit && i-- > 0;) {
+    if (!strcmp(stages[i].name, options->emit))
+      return true;
+    if (!strcmp(stages[i].name, "nvvm"))
+      return false;
+  }
+  return false;
+}
+
 static void check_combinations(const options_t *options) {
   bool is_question = options->list_passes || options->list_stages || options->show_dialects;
   if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
@@ -448,6 +463,8 @@ static void check_combinations(const options_t *options) {
   if (options->run_reproducer &&
       (options->emit || options->pipeline || options->num_pass_flags || options->split_input))
     options_fail("a reproducer says itself what to run");
+  if (options->compiler.line_info && !makes_lines(options))
+    options_fail("--lineinfo writes the IR of stage nvvm; name that or a later one with --emit");
   bool is_folder = options_emits_folder(options);
   if (is_folder && (!options->output || !strcmp(options->output, "-")))
     options_fail("--emit=%s writes a folder; name it with -o", options->emit);

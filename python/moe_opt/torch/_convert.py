@@ -24,7 +24,10 @@ _KEEPING = {
     Tensor.clone, Tensor.cuda, Tensor.cpu, Tensor.view, Tensor.requires_grad_, Tensor.type_as, Tensor.swapaxes,
     torch.transpose, torch.permute, torch.swapaxes, torch.clone, torch.detach, Tensor.float, Tensor.half, torch.empty_like, Tensor.data.__get__,
     Tensor.narrow, Tensor.new_zeros, Tensor.pin_memory, Tensor.view_as, torch.as_strided, torch.chunk, Tensor.chunk, torch.split, Tensor.split,
-    Tensor.__getitem__, Tensor.reshape, Tensor.unflatten,
+    Tensor.__getitem__, Tensor.reshape, Tensor.unflatten, Tensor.double, Tensor.swapdims, torch.swapdims, Tensor.movedim, torch.movedim,
+    Tensor.moveaxis, torch.moveaxis, Tensor.mH.__get__, Tensor.adjoint, torch.adjoint, torch.transpose_copy, torch.permute_copy, torch.reshape, torch.narrow,
+    Tensor.unsqueeze, torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.expand, Tensor.expand_as, Tensor.flatten, torch.flatten, torch.unflatten,
+    Tensor.index_select, torch.index_select,
 }  # fmt: skip
 
 
