@@ -384,10 +384,12 @@ def _main() -> None:
         metadata = convert_files(arguments.input, arguments.output, arguments.source)
     except OSError as error:
         sys.exit(f"moe_opt.convert: {error.filename}: {error.strerror}" if error.filename else f"moe_opt.convert: {error}")
-    except (ConvertError, ImportError) as error:
+    except ConvertError as error:
         sys.exit(f"moe_opt.convert: {error}")
+    except ImportError as error:  # which says who needs what
+        sys.exit(str(error))
     kinds = [value for key, value in metadata.items() if key.endswith(".format")]
-    print(f"{arguments.output}: {len(kinds)} tensors of weights ({', '.join(f'{kinds.count(kind)} {kind}' for kind in sorted(set(kinds)))})")
+    print(f"{arguments.output}: {len(kinds)} tensor{'' if len(kinds) == 1 else 's'} of weights ({', '.join(f'{kinds.count(kind)} {kind}' for kind in sorted(set(kinds)))})")
 
 
 if __name__ == "__main__":

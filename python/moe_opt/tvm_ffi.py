@@ -108,8 +108,9 @@ def _main() -> None:
             with _files.replacing(output) as temporary:
                 temporary.write_text(text, encoding="utf-8")
     except OSError as error:
-        is_named = error.filename or isinstance(error, _library.MoeError)
-        sys.exit(f"moe_opt.tvm_ffi: {error if is_named else f'{output}: {error.strerror}'}")
+        if isinstance(error, _library.MoeError):
+            sys.exit(f"moe_opt.tvm_ffi: {error}")
+        sys.exit(f"moe_opt.tvm_ffi: {error.filename or output}: {error.strerror}")
     except (_library.MoeError, ValueError) as error:
         sys.exit(f"moe_opt.tvm_ffi: {error}")
 

@@ -463,7 +463,7 @@ class Refusals(Case):
 
         save_file(Weights().gptq("x"), self.folder / "in.safetensors")
         good = run("in.safetensors", "out.safetensors", "--from", "gptq")
-        self.assertEqual((good.returncode, good.stdout), (0, "out.safetensors: 1 tensors of weights (1 ui4)\n"), good.stderr)
+        self.assertEqual((good.returncode, good.stdout), (0, "out.safetensors: 1 tensor of weights (1 ui4)\n"), good.stderr)
         before = (self.folder / "out.safetensors").read_bytes()
         (self.folder / "bad").write_bytes(b"no tensors")
         for arguments, message in (

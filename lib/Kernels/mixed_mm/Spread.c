@@ -11,9 +11,10 @@
  * from L2 once.
  *
  * Whoever has the end of a tile has its results: it adds the sums of the others, the nearest first,
- * so that each run of the kernel gives the same bits. A CTA that has another part writes its sums
- * to global memory, which it does once, since only the last part of its run can be one. The runs
- * are in the order of the CTAs, so that a CTA waits only for those that were started before it.
+ * so that each run of the kernel gives the same bits. A CTA that has another part of a tile writes
+ * its sums to global memory, which it does once: its run has the ends of all its tiles but the last
+ * one. The runs are in the order of the CTAs, so that a CTA waits only for those that were started
+ * before it.
  *
  * The thread that loads says that sums are written, and waits for those of others; the warps that
  * multiply hear of these by a stage of the ring, in which nothing lands.
