@@ -142,8 +142,10 @@ typedef struct moe_compiler_options_t {
 /* sm_90a, level 3, everything else off. */
 MOE_API moe_compiler_options_t moe_compiler_options_default(void);
 
-/* The path of the ptxas that a compiler with these options runs; NULL where there is none, and no
- * cubin is made. NULL options are the default ones. Valid until the thread's next call. */
+/* The path of the ptxas that a compiler with these options runs: that which they name, or the first
+ * one that is found. NULL where it is not there: no cubin is made then, and it is an error where
+ * the options name it. NULL options are the default ones. Owned by the options or the library;
+ * valid until the thread calls the library again. */
 MOE_API const char *moe_compiler_ptxas(const moe_compiler_options_t *options);
 
 /* Creates a compiler. NULL options are the default ones. MOE_USAGE where an option has a value that

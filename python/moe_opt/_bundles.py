@@ -114,15 +114,15 @@ def _others_of_operands(entries: Sequence[Mapping[str, Any]], operands: Sequence
     count = max(count for count in range(len(operands) + 1) if any(begins(entry, count) for entry in entries))
     there = [entry["operands"][count] for entry in entries if begins(entry, count) and len(entry["operands"]) > count]
     if not there:
-        return f"; they can be {count}, and no more"
+        return f"; there can be no more than {count} operands"
     names = " or ".join(sorted({operand["name"] for operand in there}))
     kinds = " or ".join(sorted({_kinds([(operand["dtype"], operand["rank"])]) for operand in there}))
     return f"; {names} {'is missing, and ' if count == len(operands) else ''}can be {kinds}{' beside those before it' if count else ''}"
 
 
-def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]]) -> str:
+def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Sequence[str]) -> str:
     """What an error adds: of the first operand that no bundle of the op has beside those before it, what it can be; else the same of the first attribute; else
-    of results."""
+    of results, where there are none such."""
     entries = [entry for entry in index() if entry["op"] == op]
     left = [entry for entry in entries if [(operand["dtype"], operand["rank"]) for operand in entry["operands"]] == list(operands)]
     if not left:
@@ -132,7 +132,8 @@ def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str
         left = [entry for entry in left if entry["attributes"].get(name) == value]
         if not left:
             return f"; {name} can be {', '.join(values)}" if values else ""
-    return f"; results can be {', '.join(sorted({result['dtype'] for entry in left for result in entry['results']}))}"
+    there = {result["dtype"] for entry in left for result in entry["results"]}
+    return "" if there.issuperset(results) else f"; results can be {', '.join(sorted(there))}"
 
 
 def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str] = (), kind: str = "call", orders: Optional[Mapping[str, Sequence[int]]] = None) -> tuple[str, str]:
@@ -148,7 +149,7 @@ def find(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str, i
     raise NotFound(
         f"no bundle of {op} with {wanted or 'no attributes'} for operands {_kinds(operands)}{lying}"
         + (f" and results {', '.join(results)}" if results else "")
-        + _others(op, attributes, operands)
+        + _others(op, attributes, operands, results)
         + "; moe_opt.bundles() lists those there are"
     )
 

@@ -116,7 +116,7 @@ def _key(text: str, opt_level: int, ptxas: Optional[str]) -> str:
     """The name of a bundle in the cache."""
     library = _library_of_compiler()
     assembler = os.fsdecode(library.moe_compiler_ptxas(ctypes.byref(_options(opt_level, ptxas))) or b"")
-    parts = (library.moe_compiler_version().decode(), _identity(_library.library_path("moe_compiler")), str(opt_level), ptxas or "", _identity(assembler), text)
+    parts = (library.moe_compiler_version().decode(), _identity(_library.library_path("moe_compiler")), str(opt_level), ptxas or "", assembler and _identity(assembler), text)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

@@ -686,6 +686,11 @@ class Compiling(unittest.TestCase):
             keys += [_compiler._key(SOURCE, 3, str(ptxas)), _compiler._key(SOURCE, 3, str(ptxas))]
         self.assertEqual(keys[::2], keys[1::2])
         self.assertEqual(len(set(keys)), 3)
+        folder = os.getcwd()
+        self.addCleanup(os.chdir, folder)
+        os.chdir(self.temporary.name)
+        ptxas.unlink()
+        self.assertEqual(_compiler._key(SOURCE, 3, str(ptxas)), keys[0])
 
     @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
     def test_errors(self):

@@ -1010,7 +1010,8 @@ def losses_of(model):
         lambda w: w.swapdims(1, 2), lambda w: torch.swapdims(w, 1, 2), lambda w: w.movedim(1, 2), lambda w: torch.movedim(w, 1, 2),
         lambda w: w.moveaxis(1, 2), lambda w: w.mH, lambda w: w.adjoint(), lambda w: torch.transpose_copy(w, 1, 2), lambda w: w.double().bfloat16().mT,
         lambda w: w.unsqueeze(0).squeeze(0).mT, lambda w: w.expand(E, N, K).mT, lambda w: w.flatten().view(E, N, K).mT,
-        lambda w: w.index_select(0, torch.arange(E, device=w.device)).mT,
+        lambda w: w.index_select(0, torch.arange(E, device=w.device)).mT, lambda w: torch.reshape(input=w, shape=(E, N, K)).mT,
+        lambda w: w.tensor_split(1)[0].mT, lambda w: w.broadcast_to(E, N, K).mT,
     ],
 )  # fmt: skip
 def test_converted_experts_in_another_form(way):

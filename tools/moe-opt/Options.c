@@ -434,18 +434,16 @@ static void check_outputs(const options_t *options) {
   check_apart("--lineinfo", lines, OUTPUT_FILE, "--reproducer", reproducer);
 }
 
-/* Whether stage nvvm, whose IR --lineinfo writes, is made; of a reproducer it is not known. */
-static bool makes_lines(const options_t *options) {
-  if (options->resources || options->run_reproducer || options_emits_candidates(options))
-    return true;
+/* Whether the stages end before nvvm, whose IR --lineinfo writes. What a reproducer runs is not
+ * known. */
+static bool ends_before_lines(const options_t *options) {
+  if (!options->emit)
+    return !options->run_reproducer;
   size_t count;
   const moe_stage_info_t *stages = moe_compiler_stages(&count);
-  for (size_t i = count; options->emit && i-- > 0;) {
+  for (size_t i = 0; i < count && strcmp(stages[i].name, "nvvm") != 0; i++)
     if (!strcmp(stages[i].name, options->emit))
       return true;
-    if (!strcmp(stages[i].name, "nvvm"))
-      return false;
-  }
   return false;
 }
 
@@ -463,7 +461,7 @@ static void check_combinations(const options_t *options) {
   if (options->run_reproducer &&
       (options->emit || options->pipeline || options->num_pass_flags || options->split_input))
     options_fail("a reproducer says itself what to run");
-  if (options->compiler.line_info && !makes_lines(options))
+  if (options->compiler.line_info && !is_question && ends_before_lines(options))
     options_fail("--lineinfo writes the IR of stage nvvm; name that or a later one with --emit");
   bool is_folder = options_emits_folder(options);
   if (is_folder && (!options->output || !strcmp(options->output, "-")))

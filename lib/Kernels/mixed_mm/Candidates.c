@@ -576,6 +576,7 @@ static moe__mixed_product_t product_of(MlirOperation op) {
       .has_experts = rank == 3,
       .has_bias = has_bias,
       .has_zeros = has_zeros,
+      .has_f16_tokens = mlirTypeIsAF16(moe__element_type(op, MOE__X)),
       .has_f32_results = is_f32,
       .has_scales_of_rows = moe__mixed_has_scales_of_rows(op),
       .is_fp8 = moe__has_fp8_weights(op),

@@ -35,7 +35,7 @@ typedef struct moe__mixed_product_t {
   double touched;        /* experts that have tokens, on average */
   int group;             /* columns that share a scale; 0: all */
   int numbers;           /* class of bytes of scales and zero points */
-  bool has_experts, has_bias, has_zeros, has_f32_results;
+  bool has_experts, has_bias, has_zeros, has_f16_tokens, has_f32_results;
   bool has_scales_of_rows; /* they lie by rows */
   bool is_fp8, is_e2m1;    /* weights */
   bool is_bf16_i4;         /* i4 weights without zero points; tokens, results and scales in bf16 */

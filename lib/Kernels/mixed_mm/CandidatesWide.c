@@ -57,30 +57,28 @@ typedef struct form_t {
 #define WIDEST(bands) MOE__TILE(256, 2, 128, 3), MOE__LONG_SUMS, .band = (bands)
 #define SCALED_BY_ALL(n, s, bands, ns)                                                             \
   { {{ALL_CTAS(n, 2, s, bands), MOE__LONG_SUMS}, {WIDEST(bands)}}, (ns), ANY }
+#define SCALED_BY_2_OR_ALL(n, s, bands, ns)                                                        \
+  SCALED_BY_2(n, 2, s, bands, ns), SCALED_BY_ALL(n, s, bands, ns)
+#define SCALED_BY_4_OR_ALL(n, s, bands, ns)                                                        \
+  SCALED_BY_4(n, 2, s, bands, ns), SCALED_BY_ALL(n, s, bands, ns)
 #define OF_SCALED_WEIGHTS(bands)                                                                   \
   {                                                                                                \
     SCALED_BY_4(64, 2, 6, bands, 3770), SCALED_BY_2(80, 2, 6, bands, 4130),                        \
-        SCALED_BY_4(96, 2, 6, bands, 4430), SCALED_BY_2(112, 2, 5, bands, 4890),                   \
-        SCALED_BY_4(128, 2, 5, bands, 5350), SCALED_BY_2(144, 2, 4, bands, 5850),                  \
-        SCALED_BY_4(160, 2, 4, bands, 6230), SCALED_BY_2(176, 2, 3, bands, 6780),                  \
-        SCALED_BY_4(192, 2, 3, bands, 7510), SCALED_BY_2(208, 2, 3, bands, 8150),                  \
-        SCALED_BY_2(224, 2, 3, bands, 8670), SCALED_BY_2(240, 2, 3, bands, 9200),                  \
+        SCALED_BY_4(96, 2, 6, bands, 4430), SCALED_BY_2_OR_ALL(112, 5, bands, 4890),               \
+        SCALED_BY_4_OR_ALL(128, 5, bands, 5350), SCALED_BY_2_OR_ALL(144, 4, bands, 5850),          \
+        SCALED_BY_4_OR_ALL(160, 4, bands, 6230), SCALED_BY_2_OR_ALL(176, 3, bands, 6780),          \
+        SCALED_BY_4_OR_ALL(192, 3, bands, 7510), SCALED_BY_2_OR_ALL(208, 3, bands, 8150),          \
+        SCALED_BY_2_OR_ALL(224, 3, bands, 8670), SCALED_BY_2_OR_ALL(240, 3, bands, 9200),          \
         SCALED_FORM(256, 2, 3, 2, 0, 10330), SCALED_FORM(256, 2, 3, 4, 0, 10330),                  \
-        SCALED_BY_2(96, 4, 5, bands, 8020), SCALED_BY_2(112, 4, 4, bands, 8740),                   \
-        SCALED_BY_2(128, 4, 4, bands, 9980),                                                       \
+        SCALED_BY_ALL(256, 2, bands, 10330), SCALED_BY_2(96, 4, 5, bands, 8020),                   \
+        SCALED_BY_2(112, 4, 4, bands, 8740), SCALED_BY_2(128, 4, 4, bands, 9980),                  \
         {{{SCALED(256, 2, 2, 1, bands)}, {WIDEST(bands)}}, 10330, SHORT_COLUMNS},                  \
         {{{WIDEST(bands)}, {SCALED(256, 2, 2, 1, bands)}}, 10330, LONG_COLUMNS},                   \
-        SCALED_BY_ALL(112, 5, bands, 4890), SCALED_BY_ALL(128, 5, bands, 5350),                    \
-        SCALED_BY_ALL(144, 4, bands, 5850), SCALED_BY_ALL(160, 4, bands, 6230),                    \
-        SCALED_BY_ALL(176, 3, bands, 6780), SCALED_BY_ALL(192, 3, bands, 7510),                    \
-        SCALED_BY_ALL(208, 3, bands, 8150), SCALED_BY_ALL(224, 3, bands, 8670),                    \
-        SCALED_BY_ALL(240, 3, bands, 9200), SCALED_BY_ALL(256, 2, bands, 10330),                   \
   }
 static const form_t SCALED_FORMS[] = OF_SCALED_WEIGHTS(0);
 static const form_t SCALED_FORMS_OF_MANY[] = OF_SCALED_WEIGHTS(1);
 
-/* FP8 weights take twice the room. In several rounds of the widest tiles two CTAs share what they
- * read of the tokens. */
+/* FP8 weights take twice the room. */
 static const form_t FP8_FORMS[] = {
     SCALED_BY_4(64, 2, 5, 0, 4010),
     SCALED_BY_2(80, 2, 5, 0, 4750),
@@ -214,8 +212,8 @@ static int64_t time_of(sizes_t sizes, const form_t *form, const family_t *family
 
 /* ---- The choice ---- */
 
-/* Whether CTAs may share tokens, in several rounds; and divide a tile: its columns; the last tiles,
- * where there are some for half of the multiprocessors. */
+/* Whether CTAs may share tokens, in several rounds of tiles; and divide a tile: its columns; the
+ * last tiles, where there are some for half of the multiprocessors. */
 static bool may_take(sizes_t sizes, const moe__mixed_schedule_t *s) {
   int64_t tiles = tiles_of(sizes, s);
   if (s->share > 1)
@@ -248,6 +246,12 @@ static bool may_spread_units(const moe__mixed_product_t *p) {
   return p->wants_units && (p->group != 128 || p->has_zeros || p->columns < 0);
 }
 
+/* Whether ptxas has registers for tokens in three parts: of f4E2M1FN weights whose scales are not
+ * of 32 columns only with bf16 tokens and results of 16 bits. */
+static bool may_have_thirds(const moe__mixed_product_t *p) {
+  return !p->is_e2m1 || p->group == 32 || (!p->has_f16_tokens && !p->has_f32_results);
+}
+
 /* The second of each: of many tokens. */
 static const forms_t ALL_SCALED[] = {FORMS(SCALED_FORMS), FORMS(SCALED_FORMS_OF_MANY)};
 static const forms_t ALL_GROUPS[] = {FORMS(GROUP_FORMS), FORMS(GROUP_FORMS_OF_MANY)};
@@ -264,8 +268,7 @@ static family_t scaled_family(sizes_t sizes) {
 
 static family_t group_family(const moe__mixed_product_t *p) {
   unsigned is = (p->wants_units ? WITH_UNITS : WITHOUT_UNITS) |
-                (may_spread_units(p) ? UNITS_SPREAD : 0) |
-                (p->is_e2m1 && p->group != 32 ? 0 : THIRDS) |
+                (may_spread_units(p) ? UNITS_SPREAD : 0) | (may_have_thirds(p) ? THIRDS : 0) |
                 (p->is_usual_64 && p->tokens <= SPREAD_UP_TO ? TIMED_SPREAD : 0);
   const forms_t *all = p->is_bf16_integer ? ALL_SHIFTED_GROUPS : ALL_GROUPS;
   return (family_t){all[p->tokens >= MANY_TOKENS], is, OF_GROUPS_TILE,

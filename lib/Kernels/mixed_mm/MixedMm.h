@@ -357,7 +357,7 @@ MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
                           moe__mixed_fragment_t sums);
 
 /* What the thread that loads does for these sums, behind the k-tiles of share number `index`: says
- * that those of this CTA are there, behind the share that follows them; and waits for those of
+ * that those of this CTA are there, behind its last share; and waits for those of
  * others, for each of which it says so by a stage, from that at `cursor` on. */
 void moe__mixed_announce_sums(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index);
 void moe__mixed_await_sums(moe__mixed_mm_t *s, MlirValue tiles, const moe__mixed_share_t *share,

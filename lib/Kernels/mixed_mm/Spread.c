@@ -152,12 +152,14 @@ static void hand_on(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
   moe__mbarrier_arrive(b, handed_on(s));
 }
 
+static MlirValue end_of(moe__mixed_mm_t *s, const moe__mixed_share_t *share) {
+  return moe__add(&s->kernel.builder, share->reduction.first, share->reduction.count);
+}
+
 /* Whether sums of a share are handed on: it does not have the end of the tile. */
 static MlirValue hands_on(moe__mixed_mm_t *s, const division_t *of,
                           const moe__mixed_share_t *share) {
-  moe__builder_t *b = &s->kernel.builder;
-  const moe__mixed_reduction_t *reduction = &share->reduction;
-  return moe__ult(b, moe__add(b, reduction->first, reduction->count), of->k_tiles);
+  return moe__ult(&s->kernel.builder, end_of(s, share), of->k_tiles);
 }
 
 /* Of the runs that have a tile, from its end on, the last one that is known: its number, and the
@@ -208,14 +210,14 @@ MlirValue moe__mixed_meet(moe__mixed_mm_t *s, const moe__mixed_position_t *self,
     sum = moe__accumulator_pack(b, s->schedule.tile_n, sums);
   }
   moe__accumulator_unpack(b, sum, sums);
-  return moe__eq(b, moe__add(b, share->reduction.first, share->reduction.count), of.k_tiles);
+  return moe__eq(b, end_of(s, share), of.k_tiles);
 }
 
 /* ---- The thread that loads ---- */
 
 /* When the last share is loaded the sums of the one before have long been written, and nobody waits
  * for them yet: the others are needed when this CTA and the one that has the tile come to their
- * ends. */
+ * ends. Where a run has one share alone this waits for its sums. */
 void moe__mixed_announce_sums(moe__mixed_mm_t *s, MlirValue tiles, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   division_t of = divide(s, tiles);

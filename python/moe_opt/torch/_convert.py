@@ -27,7 +27,8 @@ _KEEPING = {
     Tensor.__getitem__, Tensor.reshape, Tensor.unflatten, Tensor.double, Tensor.swapdims, torch.swapdims, Tensor.movedim, torch.movedim,
     Tensor.moveaxis, torch.moveaxis, Tensor.mH.__get__, Tensor.adjoint, torch.adjoint, torch.transpose_copy, torch.permute_copy, torch.reshape, torch.narrow,
     Tensor.unsqueeze, torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.expand, Tensor.expand_as, Tensor.flatten, torch.flatten, torch.unflatten,
-    Tensor.index_select, torch.index_select,
+    Tensor.index_select, torch.index_select, Tensor.unbind, torch.unbind, Tensor.select, torch.select, Tensor.tensor_split, torch.tensor_split,
+    Tensor.split_with_sizes, torch.split_with_sizes, Tensor.broadcast_to, torch.broadcast_to,
 }  # fmt: skip
 
 
@@ -47,7 +48,8 @@ class ExpertWeights(Tensor):
             )
         with torch._C.DisableTorchFunctionSubclass():
             result = function(*args, **kwargs)
-        if function not in _KEEPING or not isinstance(args[0], cls):
+        first = args[0] if args else kwargs.get("input")
+        if function not in _KEEPING or not isinstance(first, cls):
             return result
         if isinstance(result, (tuple, list)):
             return tuple(part.as_subclass(cls) for part in result)
