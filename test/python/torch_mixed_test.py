@@ -616,6 +616,7 @@ def test_refused():
     for arguments, text in [
         ((weight.int(), scales), "weight is torch.int32 of rank 2"),
         ((weight, scales[:16]), "all dimensions but the last must be the same"),
+        ((weight[:, :0], scales[:, :0]), "; K must not be 0"),
         ((weight, scales[:, :3]), "must share a scale"),
         ((weight[:24], scales[:24]), "N must be a multiple of 16"),
         ((weight, scales.float()), "scales are torch.float32"),

@@ -81,8 +81,8 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     dtype = torch.float8_e4m3fn if is_fp8 else torch.uint8
     if weight.dtype != dtype or weight.dim() not in (2, 3):
         raise ValueError(f"weight is {weight.dtype} of rank {weight.dim()}; it must be {dtype} of rank 2 or 3")
-    if 0 in weight.shape:
-        raise ValueError(f"weight is {tuple(weight.shape)}; it has no elements")
+    if weight.shape[-1] == 0:
+        raise ValueError(f"weight is {tuple(weight.shape)}; K must not be 0")
     if scales.dim() != weight.dim() or scales.shape[:-1] != weight.shape[:-1] or scales.shape[-1] == 0:
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; all dimensions but the last must be the same")
     group_size, rest = divmod((1 if is_fp8 else 2) * weight.shape[-1], scales.shape[-1])
