@@ -7,8 +7,7 @@
  * one.
  *
  * A CTA works off the end of a tile last. So CTAs begin at the first columns of their tiles, all at
- * the same time, and come to the ends of others at the same time: what several of them read comes
- * from L2 once.
+ * the same time, and come to the ends of others at the same time, which was measured to be faster.
  *
  * Whoever has the end of a tile has its results: it adds the sums of the others, the nearest first,
  * so that each run of the kernel gives the same bits. A CTA that has another part of a tile writes
