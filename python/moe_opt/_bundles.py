@@ -87,10 +87,14 @@ def bundles() -> list[dict[str, Any]]:
     return json.loads(json.dumps(index()))
 
 
+def _operands(entry: Mapping[str, Any]) -> list[tuple[str, int]]:
+    return [(operand["dtype"], operand["rank"]) for operand in entry["operands"]]
+
+
 def _fits(entry: Mapping[str, Any], attributes: Mapping[str, Any], operands: Sequence[tuple[str, int]], results: Iterable[str]) -> bool:
     return (
         all(entry["attributes"].get(name) == value for name, value in attributes.items())
-        and [(operand["dtype"], operand["rank"]) for operand in entry["operands"]] == list(operands)
+        and _operands(entry) == list(operands)
         and all(wanted in [result["dtype"] for result in entry["results"]] for wanted in results)
     )
 
@@ -109,7 +113,7 @@ def _others_of_operands(entries: Sequence[Mapping[str, Any]], operands: Sequence
     """What the first operand that none of these bundles has, beside those before it, can be."""
 
     def begins(entry: Mapping[str, Any], count: int) -> bool:
-        return [(operand["dtype"], operand["rank"]) for operand in entry["operands"][:count]] == list(operands[:count])
+        return _operands(entry)[:count] == list(operands[:count])
 
     count = max(count for count in range(len(operands) + 1) if any(begins(entry, count) for entry in entries))
     there = [entry["operands"][count] for entry in entries if begins(entry, count) and len(entry["operands"]) > count]
@@ -124,7 +128,7 @@ def _others(op: str, attributes: Mapping[str, Any], operands: Sequence[tuple[str
     """What an error adds: of the first operand that no bundle of the op has beside those before it, what it can be; else the same of the first attribute; else
     of results, where there are none such."""
     entries = [entry for entry in index() if entry["op"] == op]
-    left = [entry for entry in entries if [(operand["dtype"], operand["rank"]) for operand in entry["operands"]] == list(operands)]
+    left = [entry for entry in entries if _operands(entry) == list(operands)]
     if not left:
         return _others_of_operands(entries, operands) if entries else ""
     for name, value in attributes.items():
