@@ -11,15 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What fields were called before. */
-static const struct { const char *old, *name; } RENAMED[] = {{"blocks_per_sm", "ctas_per_sm"}};
-
-/* The field of this name, or of this name of before; NULL where there is none. */
+/* The field of this name; NULL where there is none. */
 static const moe__schedule_field_t *find_field(const moe__schedule_kind_t *kind,
                                                MlirStringRef name) {
-  for (size_t i = 0; i < sizeof RENAMED / sizeof RENAMED[0]; i++)
-    if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(RENAMED[i].old)))
-      name = mlirStringRefCreateFromCString(RENAMED[i].name);
   for (int i = 0; i < kind->count; i++)
     if (mlirStringRefEqual(name, mlirStringRefCreateFromCString(kind->fields[i].name)))
       return &kind->fields[i];
@@ -60,16 +54,12 @@ bool moe__schedule_read(MlirOperation op, const moe__schedule_kind_t *kind, void
   MlirAttribute dictionary = moe__op_attribute(op, "schedule");
   if (mlirAttributeIsNull(dictionary) || !mlirAttributeIsADictionary(dictionary))
     return moe__error(op, "'schedule' must be a dictionary of integers");
-  bool given[MOE__MAX_FIELDS] = {false};
   for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(dictionary); i++) {
     MlirNamedAttribute entry = mlirDictionaryAttrGetElement(dictionary, i);
     MlirStringRef name = mlirIdentifierStr(entry.name);
     const moe__schedule_field_t *field = find_field(kind, name);
     if (!field)
       return report_unknown_field(op, kind, name);
-    if (given[field - kind->fields])
-      return moe__error(op, "'schedule.%s' is given twice, by two names", field->name);
-    given[field - kind->fields] = true;
     if (!moe__attribute_is_integer(entry.attribute))
       return moe__error(op, "'schedule.%.*s' must be an integer of at most 64 bits",
                         (int)name.length, name.data);

@@ -29,9 +29,7 @@ int main(void) {
       "source does not give has the\n"
       "value of the op's default, which is candidate 0; in the tables, `usual` is what a candidate "
       "has that says nothing else.\n"
-      "`moe-select-schedule` writes all fields, and says what is wrong with those that are given. "
-      "`blocks_per_sm`, the older\n"
-      "name of `ctas_per_sm`, is still read.");
+      "`moe-select-schedule` writes all fields, and says what is wrong with those that are given.");
   for (size_t i = 0; i < sizeof KERNELS / sizeof KERNELS[0]; i++) {
     const moe__schedule_kind_t *kind = KERNELS[i]->schedule;
     if (was_printed(i, kind))

@@ -42,7 +42,7 @@ gpu.module @kernels {
   func.func @rank(%w: tensor<32xf32>) {
     // expected-error@below {{no kernel quantizes a tensor of rank 1 along axis 0 yet}}
     %q, %s = "mx_quantize.quantize"(%w) {axis = 0 : i64, block = 32 : i64, mode = "rceil",
-        schedule = {tile_n = 128, tile_k = 32, stages = 1, output_stages = 1, warps = 4, blocks_per_sm = 1, band = 1}}
+        schedule = {tile_n = 128, tile_k = 32, stages = 1, output_stages = 1, warps = 4, ctas_per_sm = 1, band = 1}}
         : (tensor<32xf32>) -> (tensor<32xf8E4M3FN>, tensor<1xf8E8M0FNU>)
     return
   }

@@ -143,7 +143,7 @@ func.func @bf16(%w: tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, 
 // RECORD-SAME: shared_memory = 163872
 func.func @f32(%w: tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>, tensor<4x10x80xf8E8M0FNU>) {
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "floor",
-      schedule = {tile_n = 256, tile_k = 64, stages = 2, output_stages = 2, warps = 16, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 256, tile_k = 64, stages = 2, output_stages = 2, warps = 16, ctas_per_sm = 1, band = 1}}
       : (tensor<4x320x80xf32>) -> (tensor<4x320x80xf8E5M2, #col_major>, tensor<4x10x80xf8E8M0FNU>)
   return %q, %s : tensor<4x320x80xf8E5M2, #col_major>, tensor<4x10x80xf8E8M0FNU>
 }

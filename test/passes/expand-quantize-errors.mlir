@@ -5,7 +5,7 @@
 func.func @schedule(%x: tensor<?x?xbf16>) {
   // expected-error@below {{'schedule' is that of one kernel, and this takes two passes; write mx_quantize.scale_fp8 and cast_fp8, with a schedule each}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {axis = 1 : i64, granularity = "tensor", pow2 = true, sanitize = false,
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<1xf32>)
   return
 }

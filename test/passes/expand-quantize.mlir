@@ -105,7 +105,7 @@ func.func @one_pass(%x: tensor<64x128xbf16>, %w: tensor<4x64x48xf32>) {
   %q, %s = "mx_quantize.quantize_fp8"(%x) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   %r, %t = "mx_quantize.quantize_fp8"(%w) {axis = 2 : i64, granularity = "row", pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 64, stages = 8, warps = 4, blocks_per_sm = 3}}
+      schedule = {buffer_kb = 64, stages = 8, warps = 4, ctas_per_sm = 3}}
       : (tensor<4x64x48xf32>) -> (tensor<4x64x48xf8E4M3FN>, tensor<4x64xf32>)
   %q1, %s1 = "mx_quantize.quantize_fp8"(%x) {axis = 1 : i64, granularity = "1x128", pow2 = true, sanitize = false}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64x1xf32>)

@@ -510,7 +510,7 @@ func.func @not_both(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>, %c: tensor<?x?xb
   %bqt, %bst = "mx_quantize.quantize"(%b) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E5M2, #both_col_major>, tensor<?x?xf8E8M0FNU>)
   %cq, %cs = "mx_quantize.quantize"(%c) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 64, tile_k = 128, stages = 2, output_stages = 1, warps = 4, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 64, tile_k = 128, stages = 2, output_stages = 1, warps = 4, ctas_per_sm = 1, band = 1}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
   %cqt, %cst = "mx_quantize.quantize"(%c) {axis = 0 : i64, block = 32 : i64, mode = "rceil"}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN, #both_col_major>, tensor<?x?xf8E8M0FNU>)

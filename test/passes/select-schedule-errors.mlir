@@ -215,7 +215,7 @@ func.func @unit(%w: tensor<?x?x?xbf16>) {
 func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule' has no field 'depth'; the fields here are tile_n, tile_k, stages, output_stages, warps, ctas_per_sm, band, segment, cluster}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, depth = 1}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64, depth = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -226,7 +226,7 @@ func.func @unknown_field(%w: tensor<?x?x?xbf16>) {
 func.func @typo(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule' has no field 'tile_m'}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64, tile_m = 128}}
+      schedule = {tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64, tile_m = 128}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -237,7 +237,7 @@ func.func @typo(%w: tensor<?x?x?xbf16>) {
 func.func @field_is_wide(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' must be an integer of at most 64 bits}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 18446744073709551624 : i128, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 18446744073709551624 : i128, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -248,7 +248,7 @@ func.func @field_is_wide(%w: tensor<?x?x?xbf16>) {
 func.func @field_is_string(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' must be an integer of at most 64 bits}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = "8", blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = "8", ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -259,7 +259,7 @@ func.func @field_is_string(%w: tensor<?x?x?xbf16>) {
 func.func @tile_n_too_small(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.tile_n' is 127; it must be a multiple of 128}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 127, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 127, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -270,7 +270,7 @@ func.func @tile_n_too_small(%w: tensor<?x?x?xbf16>) {
 func.func @tile_n_too_large(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.tile_n' is 257; it must be between 32 and 256}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 257, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 257, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -281,7 +281,7 @@ func.func @tile_n_too_large(%w: tensor<?x?x?xbf16>) {
 func.func @tile_k_too_small(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.tile_k' is 31; it must be between 32 and 1024}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 31, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 31, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -292,7 +292,7 @@ func.func @tile_k_too_small(%w: tensor<?x?x?xbf16>) {
 func.func @tile_k_too_large(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.tile_k' is 257; with a column-major result it must be at most 256}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 257, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 257, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -303,7 +303,7 @@ func.func @tile_k_too_large(%w: tensor<?x?x?xbf16>) {
 func.func @stages_too_small(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.stages' is 0; it must be between 1 and 8}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 0, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 0, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -314,7 +314,7 @@ func.func @stages_too_small(%w: tensor<?x?x?xbf16>) {
 func.func @stages_too_large(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.stages' is 9; it must be between 1 and 8}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 9, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 9, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -325,7 +325,7 @@ func.func @stages_too_large(%w: tensor<?x?x?xbf16>) {
 func.func @output_stages_too_small(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.output_stages' is 0; it must be between 1 and 2}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 0, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 0, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -336,7 +336,7 @@ func.func @output_stages_too_small(%w: tensor<?x?x?xbf16>) {
 func.func @output_stages_too_large(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.output_stages' is 3; it must be between 1 and 2}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 3, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 3, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -347,7 +347,7 @@ func.func @output_stages_too_large(%w: tensor<?x?x?xbf16>) {
 func.func @warps_too_small(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' is 0; it must be between 1 and 16}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 0, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 0, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -358,7 +358,7 @@ func.func @warps_too_small(%w: tensor<?x?x?xbf16>) {
 func.func @warps_too_large(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' is 17; it must be between 1 and 16}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 17, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 17, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -366,10 +366,10 @@ func.func @warps_too_large(%w: tensor<?x?x?xbf16>) {
 // -----
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @blocks_per_sm_too_small(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 0; it must be between 1 and 8}}
+func.func @ctas_per_sm_too_small(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is 0; it must be between 1 and 8}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 0, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 0, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -377,10 +377,10 @@ func.func @blocks_per_sm_too_small(%w: tensor<?x?x?xbf16>) {
 // -----
 
 #col_major = affine_map<(e, n, k) -> (e, k, n)>
-func.func @blocks_per_sm_too_large(%w: tensor<?x?x?xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 9; it must be between 1 and 8}}
+func.func @ctas_per_sm_too_large(%w: tensor<?x?x?xbf16>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is 9; it must be between 1 and 8}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 9, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 9, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -391,7 +391,7 @@ func.func @blocks_per_sm_too_large(%w: tensor<?x?x?xbf16>) {
 func.func @band_too_small(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.band' is 0; it must be between 1 and 4096}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 0}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 0}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -402,7 +402,7 @@ func.func @band_too_small(%w: tensor<?x?x?xbf16>) {
 func.func @band_too_large(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.band' is 4097; it must be between 1 and 4096}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 4097}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 4097}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -413,7 +413,7 @@ func.func @band_too_large(%w: tensor<?x?x?xbf16>) {
 func.func @field_is_huge(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' is 4294967304; it must be between 1 and 16}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 4294967304, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 4294967304, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -424,7 +424,7 @@ func.func @field_is_huge(%w: tensor<?x?x?xbf16>) {
 func.func @tile_n_multiple(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.tile_n' is 192; it must be a multiple of 128}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 192, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 192, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -435,7 +435,7 @@ func.func @tile_n_multiple(%w: tensor<?x?x?xbf16>) {
 func.func @tile_k_multiple(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.tile_k' is 96; it must be a multiple of 64}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 96, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 96, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -446,7 +446,7 @@ func.func @tile_k_multiple(%w: tensor<?x?x?xbf16>) {
 func.func @tile_k_multiple_f32(%w: tensor<?x?x?xf32>) {
   // expected-error@below {{'schedule.tile_k' is 48; it must be a multiple of 32}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 48, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 48, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -457,7 +457,7 @@ func.func @tile_k_multiple_f32(%w: tensor<?x?x?xf32>) {
 func.func @warps_divide(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' is 3; it must divide the tile's 8 strips of 32 rows and 128 bytes}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 3, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 3, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -468,7 +468,7 @@ func.func @warps_divide(%w: tensor<?x?x?xbf16>) {
 func.func @warps_exceed(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule.warps' is 16; it must divide the tile's 8 strips of 32 rows and 128 bytes}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 16, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 16, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -480,7 +480,7 @@ func.func @warps_exceed(%w: tensor<?x?x?xbf16>) {
 func.func @shared_memory_of_block(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule' needs 245872 bytes of shared memory in each of 1 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 7, output_stages = 1, warps = 8, blocks_per_sm = 1, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 7, output_stages = 1, warps = 8, ctas_per_sm = 1, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -492,7 +492,7 @@ func.func @shared_memory_of_block(%w: tensor<?x?x?xbf16>) {
 func.func @shared_memory_of_sm(%w: tensor<?x?x?xbf16>) {
   // expected-error@below {{'schedule' needs 81952 bytes of shared memory in each of 3 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, blocks_per_sm = 3, band = 64}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 1, warps = 8, ctas_per_sm = 3, band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -515,7 +515,7 @@ func.func @threads(%x: tensor<?x?xbf16>) {
 func.func @registers(%w: tensor<?x?x?xf32>) {
   // expected-error@below {{'schedule' leaves 48 registers to each of 1280 threads; the kernel needs 64}}
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 64, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 5, band = 64}}
+      schedule = {tile_n = 128, tile_k = 64, stages = 1, output_stages = 1, warps = 8, ctas_per_sm = 5, band = 64}}
       : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -1175,7 +1175,7 @@ func.func @product_shared_memory(%qa: tensor<64x32xf8E4M3FN>, %qb: tensor<2x32x1
 func.func @rows_tile_n(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
   // expected-error@below {{'schedule.tile_n' is 48; it must be a multiple of 32}}
   %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 1 : i64, granularity = "tensor", sanitize = false,
-      schedule = {tile_n = 48, tile_k = 128, stages = 2, output_stages = 1, warps = 2, blocks_per_sm = 2, band = 1}}
+      schedule = {tile_n = 48, tile_k = 128, stages = 2, output_stages = 1, warps = 2, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
   return
 }
@@ -1185,7 +1185,7 @@ func.func @rows_tile_n(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
 func.func @strips(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
   // expected-error@below {{'schedule.warps' is 1; a warp may have at most 16 of the tile's 32 strips}}
   %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 1 : i64, granularity = "tensor", sanitize = false,
-      schedule = {tile_n = 256, tile_k = 256, stages = 1, output_stages = 1, warps = 1, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 256, tile_k = 256, stages = 1, output_stages = 1, warps = 1, ctas_per_sm = 1, band = 1}}
       : (tensor<?x?xbf16>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN>
   return
 }
@@ -1196,7 +1196,7 @@ func.func @strips(%x: tensor<?x?xbf16>, %f: tensor<1xf32>) {
 func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
   // expected-error@below {{'schedule' needs 133168 bytes of shared memory in each of 2 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1, cluster = 1}} : (tensor<?x?xbf16>)
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, ctas_per_sm = 2, band = 1, cluster = 1}} : (tensor<?x?xbf16>)
       -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
   return
 }
@@ -1207,7 +1207,7 @@ func.func @dual_shared_memory(%x: tensor<?x?xbf16>) {
 func.func @cast_registers(%x: tensor<?x?xf32>, %f: tensor<1xf32>) {
   // expected-error@below {{'schedule' leaves 48 registers to each of 1280 threads; the kernel needs 64}}
   %q = "mx_quantize.cast_fp8"(%x, %f) {axis = 0 : i64, granularity = "tensor", sanitize = false,
-      schedule = {tile_n = 128, tile_k = 64, stages = 1, output_stages = 1, warps = 8, blocks_per_sm = 5, band = 1}}
+      schedule = {tile_n = 128, tile_k = 64, stages = 1, output_stages = 1, warps = 8, ctas_per_sm = 5, band = 1}}
       : (tensor<?x?xf32>, tensor<1xf32>) -> tensor<?x?xf8E4M3FN, #col_major>
   return
 }
@@ -1218,7 +1218,7 @@ func.func @cast_registers(%x: tensor<?x?xf32>, %f: tensor<1xf32>) {
 func.func @cast_table(%x: tensor<?x?xbf16>, %f: tensor<?x?xf32>, %offs: tensor<?xi32>) {
   // expected-error@below {{'schedule' needs 122928 bytes of shared memory in each of 2 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q = "mx_quantize.cast_fp8"(%x, %f, %offs) {axis = 0 : i64, granularity = "row", sanitize = false,
-      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 3, output_stages = 1, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xf8E4M3FN, #col_major>
   return
 }
@@ -1267,7 +1267,7 @@ func.func @cast_dual_types(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: ten
 func.func @dual_output_stages(%x: tensor<?x?xbf16>) {
   // expected-error@below {{'schedule.output_stages' is 2; it must be 1 where both results are written, which take turns}}
   %q, %s, %qt, %st = "mx_quantize.quantize_dual"(%x) {block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, blocks_per_sm = 1, band = 1, cluster = 1}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, ctas_per_sm = 1, band = 1, cluster = 1}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>, tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf8E8M0FNU>)
   return
 }
@@ -1318,7 +1318,7 @@ func.func @cast_cluster(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: tensor
 func.func @cast_dual_output_stages(%x: tensor<?x?x?xbf16>, %f: tensor<?x?xf32>, %ft: tensor<?x?xf32>) {
   // expected-error@below {{'schedule.output_stages' is 2; it must be 1 where both results are written, which take turns}}
   %q, %qt = "mx_quantize.cast_fp8_dual"(%x, %f, %ft) {sanitize = false,
-      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 128, tile_k = 128, stages = 2, output_stages = 2, warps = 8, ctas_per_sm = 1, band = 1}}
       : (tensor<?x?x?xbf16>, tensor<?x?xf32>, tensor<?x?xf32>) -> (tensor<?x?x?xf8E4M3FN>, tensor<?x?x?xf8E4M3FN, #col_major>)
   return
 }
@@ -1532,16 +1532,6 @@ func.func @round_rank(%x: tensor<64x64x32xbf16>) {
 func.func @round_order(%x: tensor<64x32xbf16, #km>) {
   // expected-error@below {{the kernel takes and writes row-major tensors; remove their encoding}}
   %0 = "mx_quantize.round"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil", element = "f8E4M3FN"} : (tensor<64x32xbf16, #km>) -> tensor<64x32xbf16, #km>
-  return
-}
-
-// -----
-
-// A field has an older name, which stands for the same.
-func.func @two_names(%scales: tensor<128x64xf8E8M0FNU>) {
-  // expected-error@below {{'schedule.ctas_per_sm' is given twice, by two names}}
-  %packed = "mx_quantize.pack_scales"(%scales) {layout = "128x4", schedule = {blocks_per_sm = 4, ctas_per_sm = 4}}
-      : (tensor<128x64xf8E8M0FNU>) -> tensor<128x64xf8E8M0FNU>
   return
 }
 

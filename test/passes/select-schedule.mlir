@@ -128,7 +128,7 @@ func.func @layouts(%a: tensor<?x?xf8E8M0FNU>, %b: tensor<?x160xf8E8M0FNU>, %c: t
 // FIVE: schedule = {band = 1 : i64, cluster = 1 : i64, ctas_per_sm = 1 : i64, output_stages = 2 : i64, segment = 1 : i64, stages = 1 : i64, tile_k = 32 : i64,
 func.func @given(%w: tensor<?x?x?xf32>) {
   %q, %s = "mx_quantize.quantize"(%w) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {tile_n = 256, tile_k = 32, stages = 1, output_stages = 2, warps = 2, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 256, tile_k = 32, stages = 1, output_stages = 2, warps = 2, ctas_per_sm = 1, band = 1}}
       : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }
@@ -235,7 +235,7 @@ func.func @given_products(%qa: tensor<?x?xf8E4M3FN>, %qb: tensor<?x?x?xf8E4M3FN,
 func.func @some_fields(%a: tensor<?x?x?xbf16>, %b: tensor<?x?x?xf32>) {
   %qa, %sa = "mx_quantize.quantize"(%a) {axis = 1 : i64, block = 32 : i64, mode = "rceil", schedule = {band = 64}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
-  %qb, %sb = "mx_quantize.quantize"(%b) {axis = 1 : i64, block = 32 : i64, mode = "rceil", schedule = {blocks_per_sm = 1}}
+  %qb, %sb = "mx_quantize.quantize"(%b) {axis = 1 : i64, block = 32 : i64, mode = "rceil", schedule = {ctas_per_sm = 1}}
       : (tensor<?x?x?xf32>) -> (tensor<?x?x?xf8E4M3FN, #col_major>, tensor<?x?x?xf8E8M0FNU>)
   return
 }

@@ -82,7 +82,7 @@ func.func @m(%q: tensor<24x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
 func.func @vector(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
   // expected-error@below {{'schedule.tile_k' is 36; it must be a multiple of 8}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "row", axis = 1 : i64,
-      schedule = {tile_n = 8, tile_k = 36, warps = 1, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 8, tile_k = 36, warps = 1, ctas_per_sm = 1, band = 1}}
       : (tensor<4x32xf8E4M3FN>, tensor<4xf32>) -> tensor<4x32xbf16>
   return
 }
@@ -92,7 +92,7 @@ func.func @vector(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
 func.func @lanes(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
   // expected-error@below {{'schedule.tile_k' is 96; its 12 vectors must divide the 64 threads}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "row", axis = 1 : i64,
-      schedule = {tile_n = 8, tile_k = 96, warps = 2, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 8, tile_k = 96, warps = 2, ctas_per_sm = 1, band = 1}}
       : (tensor<4x32xf8E4M3FN>, tensor<4xf32>) -> tensor<4x32xbf16>
   return
 }
@@ -102,7 +102,7 @@ func.func @lanes(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
 func.func @rows(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
   // expected-error@below {{'schedule.tile_n' is 12; it must be a multiple of 8, the rows that the threads take at once}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "row", axis = 1 : i64,
-      schedule = {tile_n = 12, tile_k = 64, warps = 2, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 12, tile_k = 64, warps = 2, ctas_per_sm = 1, band = 1}}
       : (tensor<4x32xf8E4M3FN>, tensor<4xf32>) -> tensor<4x32xbf16>
   return
 }
@@ -112,7 +112,7 @@ func.func @rows(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
 func.func @vectors(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
   // expected-error@below {{'schedule' gives each thread 32 vectors; it may have at most 16}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "row", axis = 1 : i64,
-      schedule = {tile_n = 256, tile_k = 64, warps = 2, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 256, tile_k = 64, warps = 2, ctas_per_sm = 1, band = 1}}
       : (tensor<4x32xf8E4M3FN>, tensor<4xf32>) -> tensor<4x32xbf16>
   return
 }
@@ -122,7 +122,7 @@ func.func @vectors(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
 func.func @registers(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
   // expected-error@below {{'schedule' leaves 40 registers to each of 1536 threads; the kernel needs 64}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "row", axis = 1 : i64,
-      schedule = {tile_n = 64, tile_k = 256, warps = 8, blocks_per_sm = 6, band = 1}}
+      schedule = {tile_n = 64, tile_k = 256, warps = 8, ctas_per_sm = 6, band = 1}}
       : (tensor<4x32xf8E4M3FN>, tensor<4xf32>) -> tensor<4x32xbf16>
   return
 }
@@ -133,7 +133,7 @@ func.func @registers(%q: tensor<4x32xf8E4M3FN>, %s: tensor<4xf32>) {
 func.func @panel(%q: tensor<16x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
   // expected-error@below {{'schedule.tile_n' is 64; it must be a multiple of 128}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "tensor", axis = 0 : i64,
-      schedule = {tile_n = 64, tile_k = 128, warps = 8, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 64, tile_k = 128, warps = 8, ctas_per_sm = 1, band = 1}}
       : (tensor<16x32xf8E4M3FN, #col_major>, tensor<1xf32>) -> tensor<16x32xbf16>
   return
 }
@@ -144,7 +144,7 @@ func.func @panel(%q: tensor<16x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
 func.func @item(%q: tensor<16x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
   // expected-error@below {{'schedule.tile_k' is 96; it must be a multiple of 64}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "tensor", axis = 0 : i64,
-      schedule = {tile_n = 128, tile_k = 96, warps = 8, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 128, tile_k = 96, warps = 8, ctas_per_sm = 1, band = 1}}
       : (tensor<16x32xf8E4M3FN, #col_major>, tensor<1xf32>) -> tensor<16x32xbf16>
   return
 }
@@ -155,7 +155,7 @@ func.func @item(%q: tensor<16x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
 func.func @items(%q: tensor<16x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
   // expected-error@below {{'schedule.warps' is 6; it must divide the tile's 16 items of 16 rows and 128 bytes, and a quarter of its columns}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s) {granularity = "tensor", axis = 0 : i64,
-      schedule = {tile_n = 128, tile_k = 128, warps = 6, blocks_per_sm = 1, band = 1}}
+      schedule = {tile_n = 128, tile_k = 128, warps = 6, ctas_per_sm = 1, band = 1}}
       : (tensor<16x32xf8E4M3FN, #col_major>, tensor<1xf32>) -> tensor<16x32xbf16>
   return
 }
@@ -167,7 +167,7 @@ func.func @items(%q: tensor<16x32xf8E4M3FN, #col_major>, %s: tensor<1xf32>) {
 func.func @shared_memory(%q: tensor<?x?xf8E4M3FN, #col_major>, %s: tensor<?x?xf32>, %offs: tensor<?xi32>) {
   // expected-error@below {{'schedule' needs 16896 bytes of shared memory in each of 16 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %x = "mx_quantize.dequantize_fp8"(%q, %s, %offs) {granularity = "row", axis = 0 : i64,
-      schedule = {tile_n = 128, tile_k = 64, warps = 2, blocks_per_sm = 16, band = 1}}
+      schedule = {tile_n = 128, tile_k = 64, warps = 2, ctas_per_sm = 16, band = 1}}
       : (tensor<?x?xf8E4M3FN, #col_major>, tensor<?x?xf32>, tensor<?xi32>) -> tensor<?x?xbf16>
   return
 }

@@ -13,7 +13,7 @@ func.func @scales_order(%s: tensor<128x4xf8E8M0FNU, #col_major>) {
 
 func.func @tile_columns(%s: tensor<128x4xf8E8M0FNU>) {
   // expected-error@below {{'schedule.tile_columns' is 24; it must be a multiple of 16}}
-  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 24, warps = 2, blocks_per_sm = 1}}
+  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 24, warps = 2, ctas_per_sm = 1}}
       : (tensor<128x4xf8E8M0FNU>) -> tensor<128x4xf8E8M0FNU>
   return
 }
@@ -22,7 +22,7 @@ func.func @tile_columns(%s: tensor<128x4xf8E8M0FNU>) {
 
 func.func @pack_warps(%s: tensor<128x4xf8E8M0FNU>) {
   // expected-error@below {{'schedule.warps' is 3; it must divide the 4 tiles of 128 x 4}}
-  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 16, warps = 3, blocks_per_sm = 1}}
+  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 16, warps = 3, ctas_per_sm = 1}}
       : (tensor<128x4xf8E8M0FNU>) -> tensor<128x4xf8E8M0FNU>
   return
 }
@@ -31,7 +31,7 @@ func.func @pack_warps(%s: tensor<128x4xf8E8M0FNU>) {
 
 func.func @pack_shared_memory(%s: tensor<128x4xf8E8M0FNU>) {
   // expected-error@below {{'schedule' needs 66048 bytes of shared memory in each of 4 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
-  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 512, warps = 8, blocks_per_sm = 4}}
+  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 512, warps = 8, ctas_per_sm = 4}}
       : (tensor<128x4xf8E8M0FNU>) -> tensor<128x4xf8E8M0FNU>
   return
 }
@@ -68,7 +68,7 @@ func.func @padded_row_bytes(%p: tensor<48x24xf8E4M3FN>, %offs: tensor<2xi32>) {
 
 func.func @registers(%p: tensor<48x32xf32>, %offs: tensor<2xi32>) {
   // expected-error@below {{'schedule' leaves 48 registers to each of 1280 threads; the kernel needs 64}}
-  %x = "mx_quantize.unpad_groups"(%p, %offs, %offs) {align = 16 : i64, schedule = {vectors = 8, warps = 8, blocks_per_sm = 5}}
+  %x = "mx_quantize.unpad_groups"(%p, %offs, %offs) {align = 16 : i64, schedule = {vectors = 8, warps = 8, ctas_per_sm = 5}}
       : (tensor<48x32xf32>, tensor<2xi32>, tensor<2xi32>) -> tensor<48x32xf32>
   return
 }
@@ -77,7 +77,7 @@ func.func @registers(%p: tensor<48x32xf32>, %offs: tensor<2xi32>) {
 
 func.func @pack_registers(%s: tensor<128x4xf8E8M0FNU>) {
   // expected-error@below {{'schedule' leaves 32 registers to each of 2048 threads; the kernel needs 48}}
-  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 64, warps = 8, blocks_per_sm = 8}}
+  %p = "mx_quantize.pack_scales"(%s) {layout = "128x4", schedule = {tile_columns = 64, warps = 8, ctas_per_sm = 8}}
       : (tensor<128x4xf8E8M0FNU>) -> tensor<128x4xf8E8M0FNU>
   return
 }

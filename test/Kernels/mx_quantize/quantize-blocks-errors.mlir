@@ -34,7 +34,7 @@ func.func @k(%x: tensor<128x24xbf16>) {
 func.func @tile(%x: tensor<128x128xbf16>) {
   // expected-error@below {{'schedule' has no field 'tile_k'}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {tile_k = 128, warps = 8, blocks_per_sm = 4, band = 1}}
+      schedule = {tile_k = 128, warps = 8, ctas_per_sm = 4, band = 1}}
       : (tensor<128x128xbf16>) -> (tensor<128x128xf8E4M3FN>, tensor<1x1xf32>)
   return
 }
@@ -44,7 +44,7 @@ func.func @tile(%x: tensor<128x128xbf16>) {
 func.func @warps(%x: tensor<128x128xbf16>) {
   // expected-error@below {{'schedule.warps' is 6; it must divide the 64 vectors of the lanes of a block of 128 x 128}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {warps = 6, blocks_per_sm = 4, band = 1}}
+      schedule = {warps = 6, ctas_per_sm = 4, band = 1}}
       : (tensor<128x128xbf16>) -> (tensor<128x128xf8E4M3FN>, tensor<1x1xf32>)
   return
 }
@@ -54,7 +54,7 @@ func.func @warps(%x: tensor<128x128xbf16>) {
 func.func @vectors(%x: tensor<128x128xbf16>) {
   // expected-error@below {{'schedule' gives each thread 32 vectors; it may have at most 16}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {warps = 2, blocks_per_sm = 1, band = 1}}
+      schedule = {warps = 2, ctas_per_sm = 1, band = 1}}
       : (tensor<128x128xbf16>) -> (tensor<128x128xf8E4M3FN>, tensor<1x1xf32>)
   return
 }
@@ -64,7 +64,7 @@ func.func @vectors(%x: tensor<128x128xbf16>) {
 func.func @registers(%x: tensor<128x128xf32>) {
   // expected-error@below {{'schedule' leaves 64 registers to each of 1024 threads; the kernel needs 96}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "128x128", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {warps = 8, blocks_per_sm = 4, band = 1}}
+      schedule = {warps = 8, ctas_per_sm = 4, band = 1}}
       : (tensor<128x128xf32>) -> (tensor<128x128xf8E4M3FN>, tensor<1x1xf32>)
   return
 }

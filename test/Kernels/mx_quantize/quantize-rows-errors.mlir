@@ -43,7 +43,7 @@ func.func @k_f32(%x: tensor<2x64x6xf32>) {
 func.func @buffer_kb_least(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.buffer_kb' is 0; it must be between 1 and 224}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 0, stages = 64, warps = 16, blocks_per_sm = 1}}
+      schedule = {buffer_kb = 0, stages = 64, warps = 16, ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -53,7 +53,7 @@ func.func @buffer_kb_least(%x: tensor<64x128xbf16>) {
 func.func @buffer_kb_most(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.buffer_kb' is 225; it must be between 1 and 224}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 225, stages = 64, warps = 16, blocks_per_sm = 1}}
+      schedule = {buffer_kb = 225, stages = 64, warps = 16, ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -63,7 +63,7 @@ func.func @buffer_kb_most(%x: tensor<64x128xbf16>) {
 func.func @stages_least(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.stages' is 1; it must be between 2 and 128}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 1, warps = 16, blocks_per_sm = 1}}
+      schedule = {buffer_kb = 208, stages = 1, warps = 16, ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -73,7 +73,7 @@ func.func @stages_least(%x: tensor<64x128xbf16>) {
 func.func @stages_most(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.stages' is 129; it must be between 2 and 128}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 129, warps = 16, blocks_per_sm = 1}}
+      schedule = {buffer_kb = 208, stages = 129, warps = 16, ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -83,7 +83,7 @@ func.func @stages_most(%x: tensor<64x128xbf16>) {
 func.func @warps_least(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.warps' is 0; it must be between 1 and 31}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 64, warps = 0, blocks_per_sm = 1}}
+      schedule = {buffer_kb = 208, stages = 64, warps = 0, ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -93,27 +93,27 @@ func.func @warps_least(%x: tensor<64x128xbf16>) {
 func.func @warps_most(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.warps' is 32; it must be between 1 and 31}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 64, warps = 32, blocks_per_sm = 1}}
+      schedule = {buffer_kb = 208, stages = 64, warps = 32, ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
 
 // -----
 
-func.func @blocks_per_sm_least(%x: tensor<64x128xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 0; it must be between 1 and 4}}
+func.func @ctas_per_sm_least(%x: tensor<64x128xbf16>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is 0; it must be between 1 and 4}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 64, warps = 16, blocks_per_sm = 0}}
+      schedule = {buffer_kb = 208, stages = 64, warps = 16, ctas_per_sm = 0}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
 
 // -----
 
-func.func @blocks_per_sm_most(%x: tensor<64x128xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 5; it must be between 1 and 4}}
+func.func @ctas_per_sm_most(%x: tensor<64x128xbf16>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is 5; it must be between 1 and 4}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 64, warps = 16, blocks_per_sm = 5}}
+      schedule = {buffer_kb = 208, stages = 64, warps = 16, ctas_per_sm = 5}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -123,7 +123,7 @@ func.func @blocks_per_sm_most(%x: tensor<64x128xbf16>) {
 func.func @other_field(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule' has no field 'tile_n'}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 64, warps = 16, blocks_per_sm = 1, tile_n = 32}}
+      schedule = {buffer_kb = 208, stages = 64, warps = 16, ctas_per_sm = 1, tile_n = 32}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -133,7 +133,7 @@ func.func @other_field(%x: tensor<64x128xbf16>) {
 func.func @no_integer(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.warps' must be an integer}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 208, stages = 64, warps = "16", blocks_per_sm = 1}}
+      schedule = {buffer_kb = 208, stages = 64, warps = "16", ctas_per_sm = 1}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }
@@ -143,7 +143,7 @@ func.func @no_integer(%x: tensor<64x128xbf16>) {
 func.func @shared_memory(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule' needs 115776 bytes of shared memory in each of 2 CTAs; a multiprocessor has 233472, and reserves 1024 for each CTA}}
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 112, stages = 64, warps = 16, blocks_per_sm = 2}}
+      schedule = {buffer_kb = 112, stages = 64, warps = 16, ctas_per_sm = 2}}
       : (tensor<64x128xbf16>) -> (tensor<64x128xf8E4M3FN>, tensor<64xf32>)
   return
 }

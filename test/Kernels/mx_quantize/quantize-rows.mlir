@@ -73,7 +73,7 @@
 // PTX-NOT: .ftz
 func.func @rows(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?xf32>) {
   %q, %s = "mx_quantize.quantize_fp8"(%x) {granularity = "row", axis = 1 : i64, pow2 = true, sanitize = false,
-      schedule = {buffer_kb = 2, stages = 4, warps = 5, blocks_per_sm = 3}}
+      schedule = {buffer_kb = 2, stages = 4, warps = 5, ctas_per_sm = 3}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?xf32>)
   return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?xf32>
 }

@@ -50,7 +50,7 @@
 // PTX-NOT: .ftz
 func.func @tokens(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>) {
   %q, %s = "mx_quantize.quantize"(%x) {axis = 1 : i64, block = 32 : i64, mode = "rceil",
-      schedule = {chunks = 1, warps = 8, blocks_per_sm = 6, persistent = 0}}
+      schedule = {chunks = 1, warps = 8, ctas_per_sm = 6, persistent = 0}}
       : (tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>)
   return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf8E8M0FNU>
 }
@@ -82,7 +82,7 @@ func.func @tokens(%x: tensor<?x?xbf16>) -> (tensor<?x?xf8E4M3FN>, tensor<?x?xf8E
 // PTX: shfl.sync.idx.b32 {{.*}}, 7, 6175, -1;
 func.func @weights(%w: tensor<?x96x64xf32>) -> (tensor<?x96x64xf8E5M2>, tensor<?x96x2xf8E8M0FNU>) {
   %q, %s = "mx_quantize.quantize"(%w) {axis = 2 : i64, block = 32 : i64, mode = "floor",
-      schedule = {chunks = 2, warps = 4, blocks_per_sm = 5, persistent = 1}}
+      schedule = {chunks = 2, warps = 4, ctas_per_sm = 5, persistent = 1}}
       : (tensor<?x96x64xf32>) -> (tensor<?x96x64xf8E5M2>, tensor<?x96x2xf8E8M0FNU>)
   return %q, %s : tensor<?x96x64xf8E5M2>, tensor<?x96x2xf8E8M0FNU>
 }

@@ -98,7 +98,7 @@ func.func @two_passes(%x: tensor<64x128xbf16>) {
 func.func @rows_per_warp_least(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.rows_per_warp' is 0; it must be between 1 and 32}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 0, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 0, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -108,7 +108,7 @@ func.func @rows_per_warp_least(%x: tensor<64x128xbf16>) {
 func.func @rows_per_warp_most(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.rows_per_warp' is 33; it must be between 1 and 32}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 33, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 33, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -118,7 +118,7 @@ func.func @rows_per_warp_most(%x: tensor<64x128xbf16>) {
 func.func @warps_least(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.warps' is 0; it must be between 1 and 32}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 0, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 0, ctas_per_sm = 2, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -128,27 +128,27 @@ func.func @warps_least(%x: tensor<64x128xbf16>) {
 func.func @warps_most(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.warps' is 33; it must be between 1 and 32}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 33, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 33, ctas_per_sm = 2, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
 
 // -----
 
-func.func @blocks_per_sm_least(%x: tensor<64x128xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 0; it must be between 1 and 8}}
+func.func @ctas_per_sm_least(%x: tensor<64x128xbf16>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is 0; it must be between 1 and 8}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 0, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 0, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
 
 // -----
 
-func.func @blocks_per_sm_most(%x: tensor<64x128xbf16>) {
-  // expected-error@below {{'schedule.blocks_per_sm' is 9; it must be between 1 and 8}}
+func.func @ctas_per_sm_most(%x: tensor<64x128xbf16>) {
+  // expected-error@below {{'schedule.ctas_per_sm' is 9; it must be between 1 and 8}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 9, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 9, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -158,7 +158,7 @@ func.func @blocks_per_sm_most(%x: tensor<64x128xbf16>) {
 func.func @band_least(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.band' is 0; it must be between 1 and 4096}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 0}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 0}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -168,7 +168,7 @@ func.func @band_least(%x: tensor<64x128xbf16>) {
 func.func @band_most(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.band' is 4097; it must be between 1 and 4096}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 4097}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 4097}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -178,7 +178,7 @@ func.func @band_most(%x: tensor<64x128xbf16>) {
 func.func @other_field(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule' has no field 'tile_n'}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1, tile_n = 32}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 1, tile_n = 32}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -188,7 +188,7 @@ func.func @other_field(%x: tensor<64x128xbf16>) {
 func.func @rows_per_warp(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule.rows_per_warp' is 12; it must be a power of two}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 12, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 12, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -198,7 +198,7 @@ func.func @rows_per_warp(%x: tensor<64x128xbf16>) {
 func.func @registers(%x: tensor<64x128xbf16>) {
   // expected-error@below {{'schedule' leaves 80 registers to each of 768 threads; the kernel needs 96}}
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {granularity = "tensor", axis = 1 : i64, pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 3, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 3, band = 1}}
       : (tensor<64x128xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return
 }
@@ -208,7 +208,7 @@ func.func @registers(%x: tensor<64x128xbf16>) {
 func.func @dual_rows_per_warp(%x: tensor<4x64x16xbf16>) {
   // expected-error@below {{'schedule.rows_per_warp' is 3; it must be a power of two}}
   %s, %f, %state, %st, %ft, %state_t = "mx_quantize.scale_fp8_dual"(%x) {pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 3, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 3, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<4x64x16xbf16>) -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<2x4x64xi32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<2x4x16xi32>)
   return
 }

@@ -56,7 +56,7 @@
 // PTX-NOT: .ftz
 func.func @tensor(%x: tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>) {
   %s, %f, %state = "mx_quantize.scale_fp8"(%x) {axis = 1 : i64, granularity = "tensor", pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>, tensor<2x1xi32>)
   return %s, %f : tensor<1xf32>, tensor<1xf32>
 }
@@ -81,7 +81,7 @@ func.func @tensor(%x: tensor<?x?xbf16>) -> (tensor<1xf32>, tensor<1xf32>) {
 // RECORD-SAME: zeroed = [3]
 func.func @columns(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
   %s, %f, %state = "mx_quantize.scale_fp8"(%w) {axis = 1 : i64, granularity = "row", pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %s, %f : tensor<?x?xf32>, tensor<?x?xf32>
 }
@@ -109,7 +109,7 @@ func.func @columns(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>)
 // RECORD-SAME: zeroed = [3, 6]
 func.func @dual(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
   %s, %f, %state, %st, %ft, %state_t = "mx_quantize.scale_fp8_dual"(%w) {pow2 = true, sanitize = false, element = "f8E4M3FN",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>, tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %f, %ft : tensor<?x?xf32>, tensor<?x?xf32>
 }
@@ -136,7 +136,7 @@ func.func @dual(%w: tensor<?x?x?xbf16>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
 // RECORD-SAME: zeroed = [4]
 func.func @groups(%x: tensor<?x?xf32>, %offs: tensor<?xi32>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
   %s, %f, %state = "mx_quantize.scale_fp8"(%x, %offs) {axis = 0 : i64, granularity = "row", pow2 = true, sanitize = false, element = "f8E5M2",
-      schedule = {rows_per_warp = 16, warps = 8, blocks_per_sm = 2, band = 1}}
+      schedule = {rows_per_warp = 16, warps = 8, ctas_per_sm = 2, band = 1}}
       : (tensor<?x?xf32>, tensor<?xi32>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<2x?x?xi32>)
   return %s, %f : tensor<?x?xf32>, tensor<?x?xf32>
 }
