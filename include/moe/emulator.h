@@ -100,6 +100,9 @@ typedef struct moe_emu_options_t {
   /* Clusters take turns on one thread, and reads may return any value that the memory model allows,
    * also where nothing in the kernel could order CTAs. */
   bool interleave;
+  /* Memory for what clusters know of one another, which grows with how often they meet; 0: 1 GiB.
+   * Where it does not suffice the launch ends with MOE_EMU_OUT_OF_MEMORY. */
+  size_t order_bytes;
 } moe_emu_options_t;
 
 /* Runs all CTAs and returns when they are done, or at the first error: that of the cluster

@@ -11,7 +11,6 @@
 /* ---- The arena ---- */
 
 enum { CHUNK = 1 << 18, ALIGNMENT = 16 };
-static const size_t max_total = (size_t)1 << 30;
 
 typedef struct moe__emu_arena_chunk_t {
   struct moe__emu_arena_chunk_t *next;
@@ -23,8 +22,9 @@ void *moe__emu_arena_allocate(moe__emu_arena_t *arena, size_t bytes) {
   chunk_t *chunk = arena->chunks;
   bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   if (!chunk || chunk->size - chunk->used < bytes) {
-    size_t size = bytes > CHUNK ? bytes : CHUNK;
-    chunk = arena->total < max_total ? calloc(1, sizeof *chunk + size) : NULL;
+    size_t left = arena->limit - arena->total, size = left < CHUNK ? left : CHUNK;
+    size = size < bytes ? bytes : size;
+    chunk = size <= left ? calloc(1, sizeof *chunk + size) : NULL;
     if (!chunk) {
       arena->is_exhausted = true;
       return NULL;

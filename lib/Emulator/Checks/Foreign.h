@@ -46,8 +46,8 @@ typedef uint64_t moe__emu_event_t;
  * one. */
 typedef struct moe__emu_arena_t {
   struct moe__emu_arena_chunk_t *chunks;
-  size_t total;
-  bool is_exhausted; /* an allocation has failed */
+  size_t total, limit; /* bytes */
+  bool is_exhausted;   /* an allocation has failed */
 } moe__emu_arena_t;
 
 /* Zeroed; NULL when there is no memory. */

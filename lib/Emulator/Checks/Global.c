@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+static const size_t PAGE_BYTES = (size_t)1 << 30; /* memory for pages */
+
 enum { PAGE = 1024, WORD = MOE__EMU_RACE_WORD, MAX_READERS = 2048 };
 
 /* What a byte remembers: the last weak write, and the set of strong writes and of reads since. */
@@ -27,8 +29,11 @@ typedef struct moe__emu_race_page_t page_t;
 /* ---- Creation ---- */
 
 bool moe__emu_races_create(moe__emu_races_t *races, uint64_t ctas, uint64_t clusters,
-                           bool keeps_values) {
-  *races = (moe__emu_races_t){.cta_count = ctas, .keeps_values = keeps_values};
+                           bool keeps_values, size_t order_bytes) {
+  *races = (moe__emu_races_t){.cta_count = ctas,
+                              .keeps_values = keeps_values,
+                              .arena.limit = order_bytes,
+                              .of_pages.limit = PAGE_BYTES};
   races->cta_fences = calloc(ctas + clusters, sizeof *races->cta_fences);
   return races->cta_fences && moe__emu_readers_create(&races->sets);
 }
@@ -36,6 +41,7 @@ bool moe__emu_races_create(moe__emu_races_t *races, uint64_t ctas, uint64_t clus
 void moe__emu_races_free(moe__emu_races_t *races) {
   moe__emu_readers_free(&races->sets);
   moe__emu_arena_free(&races->arena);
+  moe__emu_arena_free(&races->of_pages);
   free(races->pages);
   free((void *)races->cta_fences);
   *races = (moe__emu_races_t){0};
@@ -71,7 +77,7 @@ static page_t *find_page(moe__emu_races_t *races, uint64_t number) {
   while (races->pages[at] && races->pages[at]->number != number)
     at = (at + 1) & (races->page_capacity - 1);
   if (!races->pages[at]) {
-    page_t *page = moe__emu_arena_allocate(&races->arena, sizeof *page);
+    page_t *page = moe__emu_arena_allocate(&races->of_pages, sizeof *page);
     if (!page)
       return NULL;
     page->number = number;

@@ -41,7 +41,8 @@ typedef enum moe__emu_global_kind_t {
 typedef uint32_t (*moe__emu_choose_t)(void *context, uint32_t limit);
 
 typedef struct moe__emu_races_t {
-  moe__emu_arena_t arena;
+  moe__emu_arena_t arena;    /* what is known and written: without it there would be false races */
+  moe__emu_arena_t of_pages; /* bytes beyond it go unchecked */
   moe__emu_reader_sets_t sets;
   struct moe__emu_race_page_t **pages; /* a hash table, by address */
   uint32_t page_count, page_capacity;
@@ -80,8 +81,9 @@ typedef struct moe__emu_race_t {
   uint64_t address; /* of the byte */
 } moe__emu_race_t;
 
+/* order_bytes: the limit of `arena`. */
 bool moe__emu_races_create(moe__emu_races_t *races, uint64_t ctas, uint64_t clusters,
-                           bool keeps_values);
+                           bool keeps_values, size_t order_bytes);
 void moe__emu_races_free(moe__emu_races_t *races);
 
 /* Notes an access to bytes, and checks it. False after a race, which *out_race tells. */

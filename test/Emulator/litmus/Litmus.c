@@ -87,7 +87,8 @@ static bool read_test(const char *path, test_t *out) {
 
 /* Runs a test once. */
 static moe_emu_status_t run(const moe_emu_module_t *module, const test_t *test, uint64_t seed,
-                            bool skip_order, int *out_values, moe_emu_report_t *out_report) {
+                            bool skip_order, size_t order_bytes, int *out_values,
+                            moe_emu_report_t *out_report) {
   _Alignas(256) uint32_t variables[WORDS] = {0};
   _Alignas(256) uint32_t results[WORDS] = {0};
   const uint32_t *places[2] = {variables, results};
@@ -111,7 +112,8 @@ static moe_emu_status_t run(const moe_emu_module_t *module, const test_t *test, 
                                .threads = 1,
                                .step_limit = 100000,
                                .skip_order = skip_order,
-                               .interleave = true};
+                               .interleave = true,
+                               .order_bytes = order_bytes};
   moe_emu_status_t status = moe_emu_launch(module, &launch, &options, out_report);
   const char *name = test->names;
   for (int i = 0; i < test->value_count; i++, name += strcspn(name, " ") + 1) {
@@ -144,7 +146,7 @@ static bool check_outcomes(const moe_emu_module_t *module, test_t *test, const c
   for (uint64_t seed = 1; seed <= seeds && is_ok; seed++) {
     moe_emu_report_t report;
     int values[MAX_VALUES] = {0};
-    if (run(module, test, seed, true, values, &report) != MOE_EMU_OK) {
+    if (run(module, test, seed, true, 0, values, &report) != MOE_EMU_OK) {
       printf("%s: seed %llu: %s\n", path, (unsigned long long)seed, report.text);
       is_ok = false;
     } else if (!count(test, values)) {
@@ -171,7 +173,7 @@ static bool check_races(const moe_emu_module_t *module, const test_t *test, cons
   for (uint64_t seed = 0; seed < seeds && seed < CHECKED_SEEDS; seed++) {
     moe_emu_report_t report;
     int values[MAX_VALUES];
-    if (run(module, test, seed, false, values, &report) == MOE_EMU_OK)
+    if (run(module, test, seed, false, 0, values, &report) == MOE_EMU_OK)
       continue;
     is_seen = true;
     if (test->has_race && strstr(report.text, "races with"))
@@ -182,6 +184,17 @@ static bool check_races(const moe_emu_module_t *module, const test_t *test, cons
   if (test->has_race && !is_seen)
     printf("%s: no race is reported\n", path);
   return test->has_race == is_seen;
+}
+
+/* A launch that has no memory left for the order says so, and reports no race that is none. */
+static bool check_exhaustion(const moe_emu_module_t *module, const test_t *test, const char *path) {
+  moe_emu_report_t report;
+  int values[MAX_VALUES];
+  moe_emu_status_t status = run(module, test, 1, false, 1, values, &report);
+  if (status == MOE_EMU_OUT_OF_MEMORY && strstr(report.text, "than the 1 bytes of order_bytes"))
+    return true;
+  printf("%s: order_bytes of 1: status %d: %s\n", path, (int)status, report.text);
+  return false;
 }
 
 static bool check(const char *path, uint64_t seeds) {
@@ -199,6 +212,7 @@ static bool check(const char *path, uint64_t seeds) {
   if (is_ok) {
     bool is_as_allowed = check_outcomes(module, &test, path, seeds);
     is_ok = check_races(module, &test, path, seeds) && is_as_allowed;
+    is_ok = check_exhaustion(module, &test, path) && is_ok;
   }
   moe_emu_module_destroy(module);
   free(test.text);
