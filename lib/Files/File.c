@@ -93,13 +93,35 @@ bool moe__file_read_bytes(int file, char **out_data, size_t *out_length) {
   if (!length)
     return true;
   char *data = malloc(length);
-  if (!data || pread(file, data, length, 0) != (ssize_t)length) {
-    free(data);
+  if (!data)
     return false;
+  for (size_t done = 0; done < length;) {
+    ssize_t count = pread(file, data + done, length - done, (off_t)done);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count <= 0) {
+      errno = count ? errno : EIO; /* it has become shorter */
+      free(data);
+      return false;
+    }
+    done += (size_t)count;
   }
   *out_data = data;
   *out_length = length;
   return true;
+}
+
+bool moe__file_read(const char *path, char **out_data, size_t *out_length) {
+  *out_data = NULL;
+  *out_length = 0;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return false;
+  bool ok = moe__file_read_bytes(file, out_data, out_length);
+  int error = errno;
+  close(file);
+  errno = error;
+  return ok;
 }
 
 /* Where the bytes go that are written to `path`: behind all symbolic links. */

@@ -37,6 +37,9 @@ bool moe__file_may_replace(const char *path);
 /* Reads an open regular file whole. The caller owns *out_data, which is NULL for an empty file. */
 bool moe__file_read_bytes(int file, char **out_data, size_t *out_length);
 
+/* The same of the file with this name. */
+bool moe__file_read(const char *path, char **out_data, size_t *out_length);
+
 /* Whether both paths name one file that exists. */
 bool moe__file_is_same(const char *path, const char *other);
 

@@ -107,7 +107,7 @@ static moe_rt_status_t free_pointer(moe_rt_device_t *device, void *pointer) {
 }
 
 static void cuda_free(moe_rt_device_t *device, void *pointer) {
-  (void)free_pointer(device, pointer);
+  MOE__RT_QUIETLY(free_pointer(device, pointer));
 }
 
 static moe__rt_cu_result_t allocate_pointer_on(const moe__rt_cuda_driver_t *driver, size_t bytes,
@@ -175,7 +175,7 @@ static moe_rt_status_t destroy_stream(moe_rt_device_t *device, void *stream) {
 }
 
 static void cuda_stream_destroy(moe_rt_device_t *device, void *stream) {
-  (void)destroy_stream(device, stream);
+  MOE__RT_QUIETLY(destroy_stream(device, stream));
 }
 
 static moe_rt_status_t cuda_stream_synchronize(moe_rt_device_t *device, void *stream) {
@@ -204,7 +204,7 @@ static moe_rt_status_t destroy_event(moe_rt_device_t *device, void *event) {
 }
 
 static void cuda_event_destroy(moe_rt_device_t *device, void *event) {
-  (void)destroy_event(device, event);
+  MOE__RT_QUIETLY(destroy_event(device, event));
 }
 
 static moe_rt_status_t cuda_event_record(moe_rt_device_t *device, void *event, void *stream) {
@@ -269,14 +269,13 @@ static moe_rt_status_t cuda_load_code(moe_rt_device_t *device, moe__rt_code_kind
   return MOE_RT_OK;
 }
 
+static moe_rt_status_t unload_library(moe_rt_device_t *device, const code_t *code) {
+  CALL_IN_CONTEXT(device, cuLibraryUnload, code->library);
+}
+
 static void cuda_unload_code(moe_rt_device_t *device, void *loaded) {
-  code_t *code = loaded;
-  moe__rt_cu_context_t previous;
-  if (enter(device, &previous) == MOE_RT_OK) {
-    as_cuda(device)->driver->cuLibraryUnload(code->library);
-    leave(device, previous);
-  }
-  free(code);
+  MOE__RT_QUIETLY(unload_library(device, loaded));
+  free(loaded);
 }
 
 static moe_rt_status_t load_kernel(moe_rt_device_t *device, const code_t *code,

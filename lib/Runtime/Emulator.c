@@ -7,6 +7,7 @@
 #include "lib/Runtime/Backend.h"
 
 #include "moe/emulator.h"
+#include "moe/limits.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -15,9 +16,8 @@
 #include <time.h>
 
 enum {
-  ALIGNMENT = 256, /* as cuMemAlloc gives at least */
-  FILL = 0xA5,     /* what new memory holds */
-  NUM_SMS = 4,     /* few, so that persistent kernels get several tiles a block on small shapes */
+  FILL = 0xA5, /* what new memory holds */
+  NUM_SMS = 4, /* few, so that persistent kernels get several tiles a block on small shapes */
 };
 
 typedef struct emulator_t {
@@ -44,10 +44,10 @@ static bool emulator_owns(const moe_rt_device_t *device, DLDevice place) {
 static moe_rt_status_t emulator_allocate(moe_rt_device_t *device, size_t bytes,
                                          void **out_pointer) {
   (void)device;
-  if (bytes > SIZE_MAX - ALIGNMENT)
+  if (bytes > SIZE_MAX - MOE__RT_ALIGNMENT)
     return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
-  size_t size = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  *out_pointer = aligned_alloc(ALIGNMENT, size);
+  size_t size = (bytes + MOE__RT_ALIGNMENT - 1) / MOE__RT_ALIGNMENT * MOE__RT_ALIGNMENT;
+  *out_pointer = aligned_alloc(MOE__RT_ALIGNMENT, size);
   if (!*out_pointer)
     return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "allocation of %zu bytes", bytes);
   memset(*out_pointer, FILL, size);
@@ -347,7 +347,7 @@ moe_rt_status_t moe__rt_emulator_open(const moe_rt_emulator_options_t *options,
   info->compute_major = 9;
   info->num_sms = NUM_SMS;
   info->l2_bytes = INT64_C(1) << 20;
-  info->shared_memory_per_block = INT64_C(227) * 1024;
+  info->shared_memory_per_block = MOE_CTA_SHARED_MEMORY;
   info->total_memory = INT64_MAX;
   *out_device = &emulator->base;
   return MOE_RT_OK;

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { MAX_ALIGNMENT = 256 /* what an allocation has for certain */ };
-
 typedef enum tensor_role_t { ARGUMENT, RESULT, TEMPORARY } tensor_role_t;
 
 static moe_rt_status_t parse_symbol(const moe__rt_json_t *json, moe__rt_arena_t *arena,
@@ -142,7 +140,7 @@ static moe_rt_status_t parse_tensor(const moe__rt_json_t *json, const moe__rt_sy
                                 &info->shape[i]));
   }
   MOE__RT_TRY(moe__rt_permutation_parse(&order, info->rank, info->order));
-  MOE__RT_TRY(moe__rt_json_integer(&alignment, 1, MAX_ALIGNMENT, &info->alignment));
+  MOE__RT_TRY(moe__rt_json_integer(&alignment, 1, MOE__RT_ALIGNMENT, &info->alignment));
   if (info->alignment & (info->alignment - 1)) {
     return moe__rt_json_fail(&alignment, "is %lld; it must be a power of two",
                              (long long)info->alignment);

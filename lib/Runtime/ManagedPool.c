@@ -14,10 +14,9 @@ static void keep_error(void *context, const char *kind, const char *message) {
 }
 
 static void *allocate(void *context, size_t bytes, void *stream) {
-  enum { ALIGNMENT = 256 };
   (void)stream;
   moe__rt_managed_pool_t *pool = context;
-  int64_t size = (int64_t)bytes + ALIGNMENT;
+  int64_t size = (int64_t)bytes + MOE__RT_ALIGNMENT;
   DLTensor prototype = {.device = pool->device,
                         .ndim = 1,
                         .dtype = {.code = kDLUInt, .bits = 8, .lanes = 1},
@@ -26,8 +25,8 @@ static void *allocate(void *context, size_t bytes, void *stream) {
     return NULL;
   const DLTensor *tensor = &pool->memory->dl_tensor;
   uintptr_t address = (uintptr_t)tensor->data + tensor->byte_offset;
-  uintptr_t unaligned = address % ALIGNMENT;
-  return (void *)(unaligned ? address + ALIGNMENT - unaligned : address);
+  uintptr_t unaligned = address % MOE__RT_ALIGNMENT;
+  return (void *)(unaligned ? address + MOE__RT_ALIGNMENT - unaligned : address);
 }
 
 moe_rt_status_t moe__rt_managed_pool_run(moe__rt_managed_pool_t *pool,

@@ -6,11 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/Manifest.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-enum { MAX_SHARED_MEMORY = 232448 };
-
-static const int64_t max_artifact_bytes = INT64_C(1) << 28;
 
 /* A file name, not a path: it may not leave the bundle's folder. */
 static moe_rt_status_t parse_file_name(const moe__rt_json_t *json, moe__rt_arena_t *arena,
@@ -45,13 +42,19 @@ static moe_rt_status_t parse_isa(const moe__rt_json_t *json, moe__rt_arena_t *ar
 
 /* 13030 for "13.3" and for "13.3.73", as the CUDA driver counts versions; 0 for anything else. */
 static int version_number(const char *text) {
-  char *rest = NULL;
-  if (*text < '0' || *text > '9')
-    return 0;
-  long major = strtol(text, &rest, 10);
-  long minor = rest[0] == '.' && rest[1] >= '0' && rest[1] <= '9' ? strtol(rest + 1, NULL, 10) : -1;
-  return major > 0 && major < 10000 && minor >= 0 && minor < 100 ? (int)(1000 * major + 10 * minor)
-                                                                 : 0;
+  int parts[3] = {0}, count = 0;
+  for (; count < 3; count++) {
+    size_t length = strspn(text, "0123456789");
+    if (length < 1 || length > 4)
+      return 0;
+    parts[count] = (int)strtol(text, NULL, 10);
+    text += length;
+    if (*text != '.')
+      break;
+    text++;
+  }
+  bool is_version = *text == '\0' && count > 0 && count < 3 && parts[0] > 0 && parts[1] < 100;
+  return is_version ? 1000 * parts[0] + 10 * parts[1] : 0;
 }
 
 static moe_rt_status_t parse_artifact(const moe__rt_json_t *json, const char *const *fields,
@@ -61,7 +64,7 @@ static moe_rt_status_t parse_artifact(const moe__rt_json_t *json, const char *co
   moe__rt_json_t bytes = moe__rt_json_member(json, "bytes");
   moe__rt_json_t hash = moe__rt_json_member(json, "xxh3_128");
   MOE__RT_TRY(parse_file_name(&file, arena, &out->file));
-  MOE__RT_TRY(moe__rt_json_integer(&bytes, 1, max_artifact_bytes, &out->bytes));
+  MOE__RT_TRY(moe__rt_json_integer(&bytes, 1, MOE__RT_MAX_ARTIFACT_BYTES, &out->bytes));
   return parse_hash(&hash, arena, &out->hash);
 }
 
@@ -136,7 +139,7 @@ static moe_rt_status_t parse_kernel(const moe__rt_json_t *json, moe__rt_arena_t 
   MOE__RT_TRY(parse_extent(&block, block_limits, 1024, out->block));
   MOE__RT_TRY(parse_extent(&cluster, cluster_limits, 8, out->cluster));
   int64_t bytes = 0;
-  MOE__RT_TRY(moe__rt_json_integer(&shared_memory, 0, MAX_SHARED_MEMORY, &bytes));
+  MOE__RT_TRY(moe__rt_json_integer(&shared_memory, 0, MOE_CTA_SHARED_MEMORY, &bytes));
   out->shared_memory = (uint32_t)bytes;
   moe__rt_json_t least = moe__rt_json_member(json, "min_assembler");
   if (!least.value)

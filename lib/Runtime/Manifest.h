@@ -14,7 +14,9 @@
 enum {
   MOE__RT_MAX_SYMBOLS = MOE_MAX_SYMBOLS,
   MOE__RT_MAX_TENSORS = MOE_MAX_TENSORS,
-  MOE__RT_MAX_PARAMETER_BYTES = 4096 /* of a kernel; what every driver allows */
+  MOE__RT_MAX_PARAMETER_BYTES = 4096,   /* of a kernel; what every driver allows */
+  MOE__RT_MAX_ARTIFACT_BYTES = 1 << 28, /* of PTX or a cubin */
+  MOE__RT_ALIGNMENT = 256, /* what an allocation has for certain, and a tensor may want at most */
 };
 
 /* The largest grid in x, y and z. */

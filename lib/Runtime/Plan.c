@@ -37,14 +37,13 @@ static part_t part_of(const moe__rt_function_t *function, int tensor) {
 /* Places the temporaries of one part behind *total. */
 static moe_rt_status_t place_part(const moe__rt_function_t *function, part_t part,
                                   const int64_t *bytes, int64_t *out_offsets, int64_t *total) {
-  enum { ALIGNMENT = 256 };
   for (int t = moe__rt_given_count(function); t < function->tensor_count; t++) {
     if (part_of(function, t) != part)
       continue;
     int64_t padded = 0;
     out_offsets[t] = *total;
-    if (__builtin_add_overflow(bytes[t], ALIGNMENT - 1, &padded) ||
-        __builtin_add_overflow(*total, padded / ALIGNMENT * ALIGNMENT, total))
+    if (__builtin_add_overflow(bytes[t], MOE__RT_ALIGNMENT - 1, &padded) ||
+        __builtin_add_overflow(*total, padded / MOE__RT_ALIGNMENT * MOE__RT_ALIGNMENT, total))
       return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "the workspace does not fit 63 bits");
   }
   return MOE_RT_OK;

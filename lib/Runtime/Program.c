@@ -80,7 +80,7 @@ static moe_rt_status_t fail_without_manifest(moe_rt_status_t status, const char 
 }
 
 static moe_rt_status_t read_folder(moe_rt_program_t *program) {
-  enum { MANIFEST_LIMIT = 1 << 24, CODE_LIMIT = 1 << 30 };
+  enum { MANIFEST_LIMIT = 1 << 24 };
   moe__rt_bytes_t text;
   moe_rt_status_t status = moe__rt_file_read(program->name, manifest_name, MANIFEST_LIMIT, &text);
   if (status == MOE_RT_IO_ERROR && !has_manifest(program->name, "."))
@@ -91,9 +91,11 @@ static moe_rt_status_t read_folder(moe_rt_program_t *program) {
   MOE__RT_TRY(status);
   const moe__rt_manifest_t *manifest = program->manifest;
   moe__rt_bundle_code_t *code = &program->source;
-  MOE__RT_TRY(moe__rt_file_read(program->name, manifest->ptx.file, CODE_LIMIT, &code->ptx));
+  MOE__RT_TRY(
+      moe__rt_file_read(program->name, manifest->ptx.file, MOE__RT_MAX_ARTIFACT_BYTES, &code->ptx));
   if (manifest->cubin.file)
-    MOE__RT_TRY(moe__rt_file_read(program->name, manifest->cubin.file, CODE_LIMIT, &code->cubin));
+    MOE__RT_TRY(moe__rt_file_read(program->name, manifest->cubin.file, MOE__RT_MAX_ARTIFACT_BYTES,
+                                  &code->cubin));
   return check_code(program);
 }
 
@@ -226,14 +228,12 @@ static moe_rt_status_t load_either(moe_rt_program_t *program, const moe__rt_bund
   return moe__rt_fail_in(status, "%s%s", refusal, manifest->ptx.file);
 }
 
-enum { STATUS_STRIDE = 256 }; /* the largest alignment of a tensor */
-
 uint64_t moe__rt_program_status_word(const moe_rt_program_t *program,
                                      const moe__rt_function_t *function) {
   if (function->status < 0 || !program->statuses)
     return 0;
   size_t index = (size_t)(function - program->manifest->functions);
-  return (uint64_t)(uintptr_t)program->statuses + index * STATUS_STRIDE;
+  return (uint64_t)(uintptr_t)program->statuses + index * MOE__RT_ALIGNMENT;
 }
 
 /* The status words of runs, zero when it returns. */
@@ -245,7 +245,7 @@ static moe_rt_status_t make_statuses(moe_rt_program_t *program) {
     is_any |= manifest->functions[i].status >= 0;
   if (!is_any)
     return MOE_RT_OK;
-  size_t bytes = (size_t)manifest->function_count * STATUS_STRIDE;
+  size_t bytes = (size_t)manifest->function_count * MOE__RT_ALIGNMENT;
   MOE__RT_TRY(device->backend->allocate(device, bytes, &program->statuses));
   MOE__RT_TRY(device->backend->fill(device, program->statuses, 0, bytes, NULL));
   return device->backend->stream_synchronize(device, NULL);

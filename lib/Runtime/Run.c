@@ -17,7 +17,6 @@ enum {
   MAX_PLANS = 64,                         /* of a function */
   TENSOR_WORDS = 2 + 2 * MOE_RT_MAX_RANK, /* of a key */
   FRAME_ON_STACK = 8192,                  /* bytes; a larger frame is allocated */
-  WORKSPACE_ALIGNMENT = 256,
 };
 
 /* A plan and its key. The table is one of its users. */
@@ -182,10 +181,10 @@ static moe_rt_status_t take_given(const moe_rt_workspace_t *workspace, size_t by
   }
   if (!*out_data)
     return moe__rt_fail(MOE_RT_OUT_OF_MEMORY, "workspace: the allocator has no %zu bytes", bytes);
-  if ((uintptr_t)*out_data % WORKSPACE_ALIGNMENT != 0) {
+  if ((uintptr_t)*out_data % MOE__RT_ALIGNMENT != 0) {
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT,
                         "workspace: is at %p; it must be aligned to %d bytes", *out_data,
-                        WORKSPACE_ALIGNMENT);
+                        MOE__RT_ALIGNMENT);
   }
   return MOE_RT_OK;
 }
@@ -265,8 +264,8 @@ static moe_rt_status_t run_plan(const moe_rt_program_t *program, const moe__rt_p
     status = launch(program, plan, &places, run);
   if (!room.is_own)
     return status;
-  if (status != MOE_RT_OK) { /* its message stays */
-    (void)device->backend->free_on(device, room.data, run->stream);
+  if (status != MOE_RT_OK) {
+    MOE__RT_QUIETLY(device->backend->free_on(device, room.data, run->stream));
     return status;
   }
   return device->backend->free_on(device, room.data, run->stream);

@@ -8,10 +8,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { MESSAGE_SIZE = 2048 };
-
-static _Thread_local char last_message[MESSAGE_SIZE];
+static _Thread_local char last_message[MOE__RT_MESSAGE_SIZE];
 
 const char *moe_rt_status_text(moe_rt_status_t status) {
   switch (status) {
@@ -35,15 +34,23 @@ const char *moe_rt_version(void) {
 /* Names in a message come from untrusted files; the message stays one line all the same. */
 static void set_message(const char *text) {
   size_t length = 0;
-  for (; text[length] && length < MESSAGE_SIZE - 1; length++) {
+  for (; text[length] && length < MOE__RT_MESSAGE_SIZE - 1; length++) {
     bool is_control = (unsigned char)text[length] < 0x20 || text[length] == 0x7f;
     last_message[length] = is_control ? '?' : text[length];
   }
   last_message[length] = '\0';
 }
 
+void moe__rt_message_keep(moe__rt_message_t *out) {
+  memcpy(out->text, last_message, sizeof out->text);
+}
+
+void moe__rt_message_restore(const moe__rt_message_t *message) {
+  memcpy(last_message, message->text, sizeof last_message);
+}
+
 moe_rt_status_t moe__rt_fail(moe_rt_status_t status, const char *format, ...) {
-  char text[MESSAGE_SIZE] = "";
+  char text[MOE__RT_MESSAGE_SIZE] = "";
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
@@ -53,24 +60,24 @@ moe_rt_status_t moe__rt_fail(moe_rt_status_t status, const char *format, ...) {
 }
 
 moe_rt_status_t moe__rt_fail_in(moe_rt_status_t status, const char *format, ...) {
-  char context[MESSAGE_SIZE] = "";
+  char context[MOE__RT_MESSAGE_SIZE] = "";
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(context, sizeof context, format, arguments);
   va_end(arguments);
-  char text[2 * MESSAGE_SIZE + 2];
+  char text[2 * MOE__RT_MESSAGE_SIZE + 2];
   snprintf(text, sizeof text, "%s: %s", context, last_message);
   set_message(text);
   return status;
 }
 
 moe_rt_status_t moe__rt_fail_after(moe_rt_status_t status, const char *format, ...) {
-  char advice[MESSAGE_SIZE] = "";
+  char advice[MOE__RT_MESSAGE_SIZE] = "";
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(advice, sizeof advice, format, arguments);
   va_end(arguments);
-  char text[2 * MESSAGE_SIZE + 2];
+  char text[2 * MOE__RT_MESSAGE_SIZE + 2];
   snprintf(text, sizeof text, "%s; %s", last_message, advice);
   set_message(text);
   return status;

@@ -30,6 +30,25 @@ __attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail_in(moe_rt_sta
 __attribute__((format(printf, 2, 3))) moe_rt_status_t moe__rt_fail_after(moe_rt_status_t status,
                                                                          const char *format, ...);
 
+enum { MOE__RT_MESSAGE_SIZE = 2048 };
+
+/* A message of the thread, while something else may fail. */
+typedef struct moe__rt_message_t {
+  char text[MOE__RT_MESSAGE_SIZE];
+} moe__rt_message_t;
+
+void moe__rt_message_keep(moe__rt_message_t *out);
+void moe__rt_message_restore(const moe__rt_message_t *message);
+
+/* Evaluates an expression whose failure nobody hears of: the thread's message stays as it is. */
+#define MOE__RT_QUIETLY(expression)                                                                \
+  do {                                                                                             \
+    moe__rt_message_t moe__rt_message;                                                             \
+    moe__rt_message_keep(&moe__rt_message);                                                        \
+    (void)(expression);                                                                            \
+    moe__rt_message_restore(&moe__rt_message);                                                     \
+  } while (0)
+
 /* The host has no memory left. */
 moe_rt_status_t moe__rt_fail_memory(void);
 

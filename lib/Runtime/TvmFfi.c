@@ -6,13 +6,12 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/ManagedPool.h"
+#include "moe/limits.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_TENSORS = 64 };
 
 /* ---- The ABI of libtvm_ffi ---- */
 
@@ -102,7 +101,7 @@ static moe_rt_status_t open_library(void) {
 
 static moe_rt_status_t take_tensors(const moe_rt_function_info_t *function, const any_t *args,
                                     int32_t count, const DLTensor **out_tensors) {
-  if (count != function->argument_count + function->result_count || count > MAX_TENSORS) {
+  if (count != function->argument_count + function->result_count) {
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT,
                         "function '%s': got %d tensors; it takes %d arguments and %d results",
                         function->name, (int)count, function->argument_count,
@@ -124,7 +123,7 @@ static moe_rt_status_t take_tensors(const moe_rt_function_info_t *function, cons
 
 static moe_rt_status_t call(const moe_rt_program_t *program, const moe_rt_function_info_t *function,
                             const any_t *args, int32_t count, any_t *result) {
-  const DLTensor *tensors[MAX_TENSORS] = {NULL};
+  const DLTensor *tensors[MOE_MAX_TENSORS] = {NULL};
   *result = (any_t){.type = TYPE_NONE};
   MOE__RT_TRY(take_tensors(function, args, count, tensors));
   DLDevice device = count > 0 && tensors[0] ? tensors[0]->device : (DLDevice){kDLCPU, 0};

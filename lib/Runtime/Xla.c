@@ -9,6 +9,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/Status.h"
+#include "moe/limits.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -123,22 +124,19 @@ static moe_rt_status_t view(const moe_rt_tensor_info_t *info, const XLA_FFI_Buff
 
 /* ---- The call ---- */
 
-enum { MAX_BUFFERS = 32 };
-
 static moe_rt_status_t run_on(const moe_rt_program_t *program,
                               const moe_rt_function_info_t *function,
                               const XLA_FFI_CallFrame *frame, DLDevice device, void *stream) {
   int arguments = function->argument_count;
   int count = arguments + function->result_count;
-  if (frame->args.size != arguments || frame->rets.size != function->result_count ||
-      count > MAX_BUFFERS) {
+  if (frame->args.size != arguments || frame->rets.size != function->result_count) {
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT,
                         "function '%s': %lld arguments and %lld results; it has %d and %d",
                         function->name, (long long)frame->args.size, (long long)frame->rets.size,
                         arguments, function->result_count);
   }
-  view_t views[MAX_BUFFERS];
-  const DLTensor *tensors[MAX_BUFFERS];
+  view_t views[MOE_MAX_TENSORS];
+  const DLTensor *tensors[MOE_MAX_TENSORS];
   for (int i = 0; i < count; i++) {
     bool is_argument = i < arguments;
     const moe_rt_tensor_info_t *info =

@@ -171,16 +171,17 @@ static int make_lanes(bench_t *bench, const moe__run_timed_t *timed, int count, 
 }
 
 static int count_bytes(const moe__run_call_t *call, size_t *out_bytes) {
-  *out_bytes = 0;
+  size_t of_arguments = 0;
   for (int i = 0; i < call->function->argument_count; i++)
-    *out_bytes += call->arguments[i].bytes;
+    of_arguments += call->arguments[i].bytes;
+  *out_bytes = of_arguments;
   for (int i = 0; i < call->function->result_count; i++)
     *out_bytes += call->results[i].bytes;
-  if (call->function->argument_count && *out_bytes >= 2)
+  if (of_arguments && *out_bytes >= 2)
     return MOE__RUN_OK;
-  return moe__run_input_error(
-      "function '%s': there is nothing to time in a call that moves no bytes",
-      call->function->name);
+  return moe__run_input_error("function '%s': there is nothing to time in a call that reads no "
+                              "bytes",
+                              call->function->name);
 }
 
 int moe__run_bench_time(const moe__run_target_t *target, const moe__run_call_t *call, int repeat,

@@ -7,6 +7,7 @@
 #include "tools/moe-run/Contents.h"
 
 #include "lib/Files/Bundle.h"
+#include "lib/Files/Files.h"
 #include "tools/moe-run/Describe.h"
 #include "tools/moe-run/Report.h"
 
@@ -98,17 +99,12 @@ static int count_registers(const cubin_t *cubin, const char *kernel) {
 
 /* The whole file; NULL data where it cannot be read, which the runtime would have said. */
 static cubin_t read_file(const char *folder, const char *name) {
-  char path[4096];
+  char *path = NULL;
   cubin_t file = {0};
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *stream = fopen(path, "rb"), *copy = open_memstream(&file.data, &file.size);
-  char chunk[1 << 14];
-  for (size_t count; stream && copy && (count = fread(chunk, 1, sizeof chunk, stream)) > 0;)
-    fwrite(chunk, 1, count, copy);
-  if (stream)
-    fclose(stream);
-  if (copy)
-    fclose(copy);
+  if (asprintf(&path, "%s/%s", folder, name) < 0)
+    return file;
+  (void)moe__file_read(path, &file.data, &file.size);
+  free(path);
   return file;
 }
 

@@ -89,6 +89,14 @@ int moe__run_target_open(const moe__run_options_t *options, moe__run_target_t *o
   return refused ? moe__run_input_error("%s", moe_rt_last_message()) : rc;
 }
 
+int moe__run_find_function(const moe__run_options_t *options, const moe_rt_program_t *program,
+                           const moe_rt_function_info_t **out) {
+  moe_rt_status_t status = moe_rt_program_find(program, options->function, out);
+  if (status == MOE_RT_NOT_FOUND && !options->function)
+    return moe__run_input_error("%s (--function=NAME)", moe_rt_last_message());
+  return status ? moe__run_runtime_error(status) : MOE__RUN_OK;
+}
+
 void moe__run_target_close(moe__run_target_t *target) {
   moe_rt_program_destroy(target->program);
   moe_rt_device_close(target->device);

@@ -305,7 +305,6 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     options->nan_groups = true;
     return 0;
   case OPTION_GROUPS:
-    options->groups_given = true;
     if (!parse_groups(text, &options->groups))
       argp_error(state, "--groups '%s': not equal, ragged, edge, one, none, decreasing or beyond",
                  text);

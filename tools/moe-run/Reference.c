@@ -60,7 +60,10 @@ static int bind_tensors(moe__run_launch_t *launch, const moe_rt_launch_info_t *i
   if (!info->roles)
     return moe__run_input_error("%s: the manifest does not name the roles of its tensors",
                                 info->op);
-  if (launch->tensor_count > MOE__RUN_MAX_LAUNCH_TENSORS || moe__run_check_roles(launch))
+  if (launch->tensor_count > MOE__RUN_MAX_LAUNCH_TENSORS)
+    return moe__run_input_error("%s: has %d tensors; the reference takes %d at most", info->op,
+                                launch->tensor_count, MOE__RUN_MAX_LAUNCH_TENSORS);
+  if (moe__run_check_roles(launch))
     return MOE__RUN_INPUT;
   for (int i = 0; i < launch->tensor_count; i++) {
     bool is_operand = i < info->operand_count;

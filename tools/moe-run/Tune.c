@@ -63,34 +63,15 @@ static int count_candidates(const char *folder, int *out_count) {
   return MOE__RUN_OK;
 }
 
-/* Reads what is left of the file. False: errno says why it cannot be read. */
-static bool read_all(FILE *file, char **out_text, size_t *out_bytes) {
-  FILE *text = open_memstream(out_text, out_bytes);
-  char chunk[4096];
-  if (!text)
-    return false;
-  errno = 0;
-  for (size_t got; (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
-    fwrite(chunk, 1, got, text);
-  int error = errno;
-  bool ok = !ferror(file) && !ferror(text);
-  fclose(text);
-  errno = error;
-  return ok;
-}
-
 static int read_source(candidate_t *candidate) {
   char *path = NULL;
   if (asprintf(&path, "%s/" MOE__BUNDLE_SOURCE, candidate->path) < 0)
     return moe__run_input_error("out of memory");
-  FILE *file = fopen(path, "rb");
   int rc = MOE__RUN_OK;
-  if (!file || !read_all(file, &candidate->source, &candidate->source_bytes))
+  if (!moe__file_read(path, &candidate->source, &candidate->source_bytes))
     rc = moe__run_input_error("%s: cannot read: %s", path, strerror(errno));
   else if (!candidate->source_bytes)
     rc = moe__run_input_error("%s: is empty", path);
-  if (file)
-    fclose(file);
   free(path);
   return rc;
 }
@@ -133,21 +114,21 @@ static int locate(tune_t *tune, int number) {
 /* Loads a candidate on the device; number 0 opens it. */
 static int load(tune_t *tune, int number) {
   candidate_t *candidate = &tune->candidates[number];
-  moe_rt_status_t status = MOE_RT_OK;
+  int rc = MOE__RUN_OK;
   if (number == 0) {
     moe__run_options_t options = *tune->options;
     options.bundle = candidate->path;
-    int rc = moe__run_target_open(&options, &tune->target);
-    if (rc)
-      return rc;
+    rc = moe__run_target_open(&options, &tune->target);
     candidate->program = tune->target.program;
   } else {
-    status = moe_rt_program_load(tune->target.device, candidate->path, &candidate->program);
+    moe_rt_status_t status =
+        moe_rt_program_load(tune->target.device, candidate->path, &candidate->program);
+    rc = status ? moe__run_runtime_error(status) : MOE__RUN_OK;
   }
-  if (!status)
-    status = moe_rt_program_find(candidate->program, tune->options->function, &candidate->function);
-  if (status)
-    return moe__run_input_error("%s: %s", candidate->path, moe_rt_last_message());
+  if (!rc)
+    rc = moe__run_find_function(tune->options, candidate->program, &candidate->function);
+  if (rc)
+    return rc;
   if (!is_same_function(candidate->function, tune->candidates[0].function))
     return moe__run_input_error("%s: is no candidate of what %s is one of: their functions differ",
                                 candidate->path, tune->candidates[0].path);

@@ -103,14 +103,6 @@ static void print_json(const moe__run_options_t *options, const moe__run_target_
   moe__run_describe_print(root);
 }
 
-static int find_function(const moe__run_options_t *options, const moe_rt_program_t *program,
-                         const moe_rt_function_info_t **out) {
-  moe_rt_status_t status = moe_rt_program_find(program, options->function, out);
-  if (status == MOE_RT_NOT_FOUND && !options->function)
-    return moe__run_input_error("%s (--function=NAME)", moe_rt_last_message());
-  return status ? moe__run_runtime_error(status) : MOE__RUN_OK;
-}
-
 int main(int argc, char **argv) {
   moe__run_options_t options;
   moe__run_target_t target = {0};
@@ -132,7 +124,7 @@ int main(int argc, char **argv) {
   if (!rc)
     rc = moe__run_target_open(&options, &target);
   if (!rc)
-    rc = find_function(&options, target.program, &function);
+    rc = moe__run_find_function(&options, target.program, &function);
   if (!rc)
     rc = moe__run_inputs_verify(&options, function);
   bool ready = !rc;
