@@ -23,6 +23,9 @@ typedef struct moe__layout_t {
 /* Reserves shared memory and gives its offset. alignment: a power of two up to 1024. */
 int32_t moe__layout_shared(moe__layout_t *layout, int32_t bytes, int32_t alignment);
 
+/* Registers that are left to each thread where so many threads share a multiprocessor. */
+int32_t moe__layout_registers(int32_t threads);
+
 /* Whether a multiprocessor has room for the CTAs; an error at `op` says what its schedule needs and
  * what there is. */
 bool moe__layout_fits(MlirOperation op, const moe__layout_t *layout);

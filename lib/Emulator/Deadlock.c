@@ -23,7 +23,7 @@ static void describe_wait(moe__emu_warp_t *warp, const moe__emu_split_t *split, 
   if (used < 0 || (size_t)used >= size)
     return;
   text += used, size -= (size_t)used;
-  if (!strncmp(instruction->name, "mbarrier.", strlen("mbarrier."))) {
+  if (moe__emu_begins(instruction->name, "mbarrier.")) {
     const moe__emu_operand_t *operand = moe__emu_operand(warp->kernel, instruction, 1);
     uint64_t address = moe__emu_lane_address(warp, operand, lane);
     uint32_t low = (uint32_t)(address & UINT32_MAX);
@@ -34,20 +34,20 @@ static void describe_wait(moe__emu_warp_t *warp, const moe__emu_split_t *split, 
                "land",
                mbarrier->address, mbarrier->phase, mbarrier->pending, mbarrier->count,
                mbarrier->bytes);
-  } else if (!strncmp(instruction->name, "barrier.cluster.", strlen("barrier.cluster."))) {
+  } else if (moe__emu_begins(instruction->name, "barrier.cluster.")) {
     const moe__emu_cluster_barrier_t *barrier = &cta->cluster->barrier;
     snprintf(text, size, " for the cluster's barrier: %u of %u threads have come", barrier->arrived,
              barrier->alive);
-  } else if (!strncmp(instruction->name, "bar", strlen("bar"))) {
+  } else if (moe__emu_begins(instruction->name, "bar")) {
     const moe__emu_operand_t *operand = moe__emu_operand(warp->kernel, instruction, 0);
     uint64_t id = moe__emu_lane_value(warp, operand, lane);
     if (id < MOE__EMU_NAMED_BARRIERS)
       snprintf(text, size, " for barrier %u: %u of %u threads have come", (unsigned)id,
                cta->barriers[id].arrived, cta->barriers[id].expected);
-  } else if (!strncmp(instruction->name, "setmaxnreg", strlen("setmaxnreg"))) {
+  } else if (moe__emu_begins(instruction->name, "setmaxnreg")) {
     snprintf(text, size, " for registers: %u of %u are in use",
              cta->registers_used * MOE__EMU_LANES, cta->machine->register_pool * MOE__EMU_LANES);
-  } else if (!strncmp(instruction->name, "wgmma", strlen("wgmma"))) {
+  } else if (moe__emu_begins(instruction->name, "wgmma")) {
     snprintf(text, size, " for products that not all four warps have started");
   }
 }

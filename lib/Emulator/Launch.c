@@ -7,6 +7,7 @@
 #include "lib/Emulator/Machine/Tma.h"
 #include "lib/Emulator/Ptx/Parser.h"
 #include "lib/Emulator/Scheduler.h"
+#include "moe/limits.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -17,12 +18,12 @@
 
 enum {
   MAX_CTA_THREADS = 1024,
-  MAX_SHARED = 227 * 1024, /* of a CTA, the 1024 bytes of the system aside */
-  REGISTERS_PER_SM = 65536,
   MAX_REGISTERS = 255,
   REGISTER_UNIT = 8,
   MAX_THREADS = 1024,
 };
+
+static const size_t ORDER_BYTES = (size_t)1 << 30;
 
 struct moe_emu_module_t {
   moe__emu_module_t module;
@@ -136,10 +137,10 @@ static moe_emu_status_t check_shared(const moe__emu_kernel_t *kernel,
   uint32_t dynamic = kernel->dynamic_shared ? kernel->dynamic_shared : end;
   uint64_t bytes =
       (uint64_t)dynamic - kernel->dynamic_padding - MOE__EMU_SHARED_BASE + launch->dynamic_shared;
-  if (bytes > MAX_SHARED)
+  if (bytes > MOE_CTA_SHARED_MEMORY)
     return fail(report, MOE_EMU_INVALID_ARGUMENT,
                 "kernel '%s': %llu bytes of shared memory; the limit is %d", kernel->name,
-                (unsigned long long)bytes, MAX_SHARED);
+                (unsigned long long)bytes, MOE_CTA_SHARED_MEMORY);
   *out_bytes = (uint32_t)bytes + kernel->dynamic_padding;
   return MOE_EMU_OK;
 }
@@ -169,7 +170,7 @@ static void count_registers(moe__emu_machine_t *machine) {
   uint32_t registers = kernel->max_registers;
   if (!registers && kernel->max_threads && kernel->min_ctas_per_sm) {
     uint32_t warps = (kernel->max_threads + MOE__EMU_LANES - 1) / MOE__EMU_LANES;
-    registers = REGISTERS_PER_SM / (kernel->min_ctas_per_sm * warps * MOE__EMU_LANES);
+    registers = MOE_SM_REGISTERS / (kernel->min_ctas_per_sm * warps * MOE__EMU_LANES);
     registers = registers > MAX_REGISTERS ? MAX_REGISTERS : registers;
   }
   machine->first_registers = registers / REGISTER_UNIT * REGISTER_UNIT;
@@ -215,6 +216,11 @@ static moe_emu_status_t run_in_turns(moe__emu_machine_t *machine, moe__emu_clust
                                      int count, moe_emu_report_t *report) {
   const moe__emu_cluster_t *failed =
       moe__emu_clusters_run(clusters, (uint32_t)count, machine->cluster_count);
+  if (machine->races->arena.is_exhausted) /* what was forgotten may be what a failure is about */
+    return fail(report, MOE_EMU_OUT_OF_MEMORY,
+                "kernel '%s': what clusters know of one another needs more than the %zu bytes of "
+                "order_bytes",
+                machine->kernel->name, machine->races->arena.limit);
   if (!failed)
     return MOE_EMU_OK;
   *report = failed->report;
@@ -257,11 +263,9 @@ done:
     moe__emu_cluster_free(&clusters[i]);
   free(clusters);
   free(threads);
-  return status == MOE_EMU_OUT_OF_MEMORY ? fail(report, status, "out of memory") : status;
-}
-
-static bool begins(const char *name, const char *word) {
-  return strncmp(name, word, strlen(word)) == 0;
+  if (status == MOE_EMU_OUT_OF_MEMORY && !report->text[0])
+    return fail(report, status, "out of memory");
+  return status;
 }
 
 /* Whether CTAs of a kernel may learn of each other through global memory: it has a fence, an
@@ -272,15 +276,16 @@ static bool may_communicate(const moe__emu_kernel_t *kernel) {
     const moe__emu_instruction_t *instruction = &kernel->instructions[i];
     const char *name = instruction->name;
     bool is_shared = strstr(name, ".shared") != NULL;
-    if (begins(name, "membar.") ||
-        (begins(name, "fence.") && !begins(name, "fence.proxy") && !begins(name, "fence.mbarrier")))
+    if (moe__emu_begins(name, "membar.") ||
+        (moe__emu_begins(name, "fence.") && !moe__emu_begins(name, "fence.proxy") &&
+         !moe__emu_begins(name, "fence.mbarrier")))
       return true;
-    if (is_shared || !(begins(name, "ld.") || begins(name, "st.") || begins(name, "atom.") ||
-                       begins(name, "red.")))
+    if (is_shared || !(moe__emu_begins(name, "ld.") || moe__emu_begins(name, "st.") ||
+                       moe__emu_begins(name, "atom.") || moe__emu_begins(name, "red.")))
       continue;
     if (instruction->is_result_used)
       return true;
-    for (size_t w = begins(name, "atom.") || begins(name, "red.") ? 2 : 0;
+    for (size_t w = moe__emu_begins(name, "atom.") || moe__emu_begins(name, "red.") ? 2 : 0;
          w < sizeof words / sizeof words[0]; w++) {
       if (strstr(name, words[w]))
         return true;
@@ -302,7 +307,8 @@ static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t
                 1 << MOE__EMU_CLUSTER_BITS);
   machine->races = calloc(1, sizeof *machine->races);
   if (!machine->races ||
-      !moe__emu_races_create(machine->races, ctas, machine->cluster_count, options->schedule != 0))
+      !moe__emu_races_create(machine->races, ctas, machine->cluster_count, options->schedule != 0,
+                             options->order_bytes ? options->order_bytes : ORDER_BYTES))
     return fail(report, MOE_EMU_OUT_OF_MEMORY, "out of memory");
   return MOE_EMU_OK;
 }
@@ -311,7 +317,7 @@ static moe_emu_status_t make_races(moe__emu_machine_t *machine, moe_emu_report_t
 static bool has_bulk(const moe__emu_kernel_t *kernel) {
   for (uint32_t i = 0; i < kernel->instruction_count; i++) {
     const char *name = kernel->instructions[i].name;
-    if (begins(name, "cp.async.bulk.") && strstr(name, ".global"))
+    if (moe__emu_begins(name, "cp.async.bulk.") && strstr(name, ".global"))
       return true;
   }
   return false;

@@ -7,6 +7,17 @@
 
 #include "mlir-c/BuiltinTypes.h"
 
+int moe__tensor_rank(MlirOperation op, moe__role_t role) {
+  return (int)mlirShapedTypeGetRank(moe__tensor_type(op, role));
+}
+
+int moe__tensor_element_bytes(MlirOperation op, moe__role_t role) {
+  MlirType element = mlirShapedTypeGetElementType(moe__tensor_type(op, role));
+  if (mlirTypeIsAF32(element))
+    return 4;
+  return mlirTypeIsABF16(element) || mlirTypeIsAF16(element) ? 2 : 1;
+}
+
 /* Whether the tensor has this memory order, of which `count` positions are given; its rank may be
  * less. */
 static bool is_order(MlirType type, int count, const int *expected) {

@@ -18,6 +18,10 @@
  * unknown. */
 bool moe__has_few_tokens(MlirOperation op);
 
+/* The rank of a tensor of the op, and the bytes of an element of it, of 8, 16 or 32 bits. */
+int moe__tensor_rank(MlirOperation op, moe__role_t role);
+int moe__tensor_element_bytes(MlirOperation op, moe__role_t role);
+
 /* Whether the tensor is row-major. */
 bool moe__is_row_major(MlirType type);
 

@@ -29,6 +29,10 @@ enum {
   MOE__REF_HALF_NAN = 0x7FFF, /* of f16 and of bf16 */
 };
 
+static inline bool moe__ref_is_fp8(moe_ref_dtype_t dtype) {
+  return dtype == MOE_REF_E4M3 || dtype == MOE_REF_E5M2;
+}
+
 static inline int32_t moe__ref_bits_from_f32(float x) {
   int32_t bits;
   memcpy(&bits, &x, sizeof bits);

@@ -457,10 +457,6 @@ static bool is_high(const moe_ref_tensor_t *x) {
   return moe__ref_is_tensor(x) && (x->dtype == MOE_REF_F32 || x->dtype == MOE_REF_BF16);
 }
 
-static bool is_fp8(moe_ref_dtype_t dtype) {
-  return dtype == MOE_REF_E4M3 || dtype == MOE_REF_E5M2;
-}
-
 /* Whether `scales` are those of x, and all is there that groups need. */
 static bool are_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *x,
                        const moe_ref_fp8_scaling_t *scaling) {
@@ -474,7 +470,7 @@ static bool are_scales(const moe_ref_tensor_t *scales, const moe_ref_tensor_t *x
 /* Whether q can be x quantized; its scales have been checked. */
 static bool is_low(const moe_ref_tensor_t *q, const moe_ref_tensor_t *x,
                    const moe_ref_fp8_scaling_t *scaling) {
-  if (!moe__ref_is_tensor(q) || !is_fp8(q->dtype) || q->rank != x->rank)
+  if (!moe__ref_is_tensor(q) || !moe__ref_is_fp8(q->dtype) || q->rank != x->rank)
     return false;
   int64_t rows = x->shape[0];
   if (scaling->aligned)
@@ -493,7 +489,7 @@ static bool can_cast(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *sca
 moe_ref_status_t moe_ref_fp8_scale(const moe_ref_tensor_t *x, const moe_ref_fp8_scaling_t *scaling,
                                    moe_ref_dtype_t element, const moe_ref_tensor_t *scales,
                                    const moe_ref_tensor_t *factors) {
-  if (!is_high(x) || !is_fp8(element) || !are_scales(scales, x, scaling) ||
+  if (!is_high(x) || !moe__ref_is_fp8(element) || !are_scales(scales, x, scaling) ||
       !are_scales(factors, x, scaling))
     return MOE_REF_INVALID_ARGUMENT;
   find_amax(x, scaling, scales);

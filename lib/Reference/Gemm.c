@@ -22,10 +22,6 @@ static case_t case_of(const moe_ref_scaled_mm_t *mm) {
   return ranks == 23 ? GROUPED_ROWS : ranks == 22 ? GROUPED_DEPTH : NO_CASE;
 }
 
-static bool is_fp8(moe_ref_dtype_t dtype) {
-  return dtype == MOE_REF_E4M3 || dtype == MOE_REF_E5M2;
-}
-
 static bool is_result(moe_ref_dtype_t dtype) {
   return dtype == MOE_REF_F32 || dtype == MOE_REF_BF16 || dtype == MOE_REF_F16;
 }
@@ -105,8 +101,8 @@ static bool are_types(const moe_ref_scaled_mm_t *mm) {
   if (is_unscaled(mm))
     return mm->a->dtype == mm->b->dtype &&
            (mm->a->dtype == MOE_REF_BF16 || mm->a->dtype == MOE_REF_F16);
-  return is_fp8(mm->a->dtype) && is_fp8(mm->b->dtype) && mm->sa->dtype == mm->sb->dtype &&
-         (mm->sa->dtype == MOE_REF_F32 || in_mx_blocks(mm));
+  return moe__ref_is_fp8(mm->a->dtype) && moe__ref_is_fp8(mm->b->dtype) &&
+         mm->sa->dtype == mm->sb->dtype && (mm->sa->dtype == MOE_REF_F32 || in_mx_blocks(mm));
 }
 
 /* The number of groups, 0 or more; -1 where the tensors do not belong together. Needs no data but
@@ -284,9 +280,9 @@ static moe__ref_product_t product_of(const moe_ref_scaled_mm_t *mm, int64_t g, i
   moe__ref_product_t product = product_but_blocks(mm, g, start, end);
   product.piece = MOE__REF_PIECE;
   product.in_halves = is_unscaled(mm);
-  if (in_blocks(mm) && is_fp8(mm->a->dtype) && case_of(mm) == GROUPED_DEPTH) {
+  if (in_blocks(mm) && moe__ref_is_fp8(mm->a->dtype) && case_of(mm) == GROUPED_DEPTH) {
     add_token_block_scales(mm, g, start, &product);
-  } else if (in_blocks(mm) && is_fp8(mm->a->dtype)) {
+  } else if (in_blocks(mm) && moe__ref_is_fp8(mm->a->dtype)) {
     const int64_t row = case_of(mm) == BATCHED ? g : start;
     add_block_scales(mm, g, row * mm->sa->strides[0], &product);
   }

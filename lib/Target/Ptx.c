@@ -342,13 +342,14 @@ static bool emit_side_by_side(LLVMModuleRef module, const moe__target_options_t 
   for (size_t i = 0; i < num_jobs; i++)
     ok = ok && jobs[i].ok;
   FILE *out = ok ? open_memstream(&out_ptx->data, &out_ptx->length) : NULL;
+  ok = out != NULL;
   const char *with_shared = NULL;
   for (size_t i = 0; i < num_jobs && ok && !with_shared; i++)
     with_shared = strstr(jobs[i].ptx.data, SHARED);
-  for (size_t i = 0; i < num_jobs && ok && out; i++)
+  for (size_t i = 0; i < num_jobs && ok; i++)
     ok = append_job(out, jobs[i].ptx.data, jobs[i].first, with_shared);
-  if (out)
-    fclose(out);
+  if (out && fclose(out))
+    ok = false;
   if (!ok) {
     free(out_ptx->data);
     *out_ptx = (moe__bytes_t){0};

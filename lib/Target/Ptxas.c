@@ -90,8 +90,12 @@ static int run(char *const argv[], const int *files, int file_count, char **out_
     fclose(out);
   close(pipe_ends[0]);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-    ;
+  pid_t ended = 0;
+  do
+    ended = waitpid(child, &status, 0);
+  while (ended < 0 && errno == EINTR);
+  if (ended < 0) /* a program that ignores SIGCHLD never hears how its children end */
+    return -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

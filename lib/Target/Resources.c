@@ -6,6 +6,7 @@
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Device/Record.h"
+#include "moe/limits.h"
 
 #include "mlir-c/BuiltinAttributes.h"
 
@@ -14,15 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A multiprocessor of sm_90. */
 enum {
-  SHARED_PER_SM = 228 * 1024,
-  SHARED_RESERVED = 1024, /* for each CTA */
-  REGISTERS_PER_SM = 65536,
   REGISTER_PORTION = 256, /* what a warp gets is a multiple of it */
-  WARPS_PER_SM = 64,
+  WARPS_PER_SM = MOE_SM_THREADS / 32,
   CTAS_PER_SM = 32,
-  QUARTERS = 4, /* a CTA's warps are dealt out to them */
   INSTRUCTION_BYTES = 16,
 };
 
@@ -36,13 +32,14 @@ static int64_t round_up(int64_t value, int64_t multiple) {
 }
 
 static int count_ctas(const moe_kernel_resources_t *kernel) {
-  int64_t warps = round_up((kernel->threads + 31) / 32, QUARTERS);
+  int64_t warps = round_up((kernel->threads + 31) / 32, MOE_SM_QUARTERS);
   int64_t of_warp = round_up((int64_t)kernel->registers * 32, REGISTER_PORTION);
   int64_t least = CTAS_PER_SM;
   int64_t by_warps = warps ? WARPS_PER_SM / warps : least;
   int64_t by_registers =
-      of_warp && warps ? REGISTERS_PER_SM / of_warp / QUARTERS * QUARTERS / warps : least;
-  int64_t by_memory = SHARED_PER_SM / (kernel->shared_memory + SHARED_RESERVED);
+      of_warp && warps ? MOE_SM_REGISTERS / of_warp / MOE_SM_QUARTERS * MOE_SM_QUARTERS / warps
+                       : least;
+  int64_t by_memory = MOE_SM_SHARED_MEMORY / (kernel->shared_memory + MOE_SM_SHARED_RESERVED);
   least = by_warps < least ? by_warps : least;
   least = by_registers < least ? by_registers : least;
   return (int)(by_memory < least ? by_memory : least);

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy
 
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+CPU, CUDA, CUDA_MANAGED = 1, 2, 13
 
 
 class Device(ctypes.Structure):
@@ -177,8 +177,8 @@ def view_memory(memory: Memory) -> View:
     return View(Tensor(memory.address, device, rank, DataType(element.code, element.bits, 1), shape, strides, 0), (memory, shape, strides))
 
 
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_get_pointer.restype, _get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _is_valid = ctypes.pythonapi.PyCapsule_IsValid
 _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
@@ -186,14 +186,14 @@ _is_valid.restype, _is_valid.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.
 def view_capsule(capsule: Any, is_written: bool) -> View:
     """The tensor in a capsule of `__dlpack__`. The capsule stays the owner: it frees the tensor when it goes."""
     if _is_valid(capsule, b"dltensor_versioned"):
-        managed = _ManagedVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
+        managed = _ManagedVersioned.from_address(capsule_pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise ValueError(f"comes by DLPack {managed.major}.{managed.minor}; this library knows 1")
         if is_written and managed.flags & READ_ONLY:
             raise ValueError("is read-only; it would be written")
         return View(managed.tensor, capsule)
     if _is_valid(capsule, b"dltensor"):
-        return View(_Managed.from_address(_get_pointer(capsule, b"dltensor")).tensor, capsule)
+        return View(_Managed.from_address(capsule_pointer(capsule, b"dltensor")).tensor, capsule)
     raise TypeError("has a __dlpack__ that gives no DLPack capsule")
 
 

@@ -285,15 +285,13 @@ def object_call(program: ProgramHandle, function: int, exchange_table: Any, in_o
 
     exchange_table: DLPack's capsule with the functions of the framework, __dlpack_c_exchange_api__ of the type of its tensors.
     in_order: the function's constants may have been written by the kernel that is before it on the stream."""
-    call = _ObjectCall(program.handle, function, _capsule_pointer(exchange_table, b"dlpack_exchange_api"), in_order)
+    call = _ObjectCall(program.handle, function, _dlpack.capsule_pointer(exchange_table, b"dlpack_exchange_api"), in_order)
     run = ctypes.cast(lib.moe_rt_python_run, ctypes.c_void_p).value
     method = _MethodDef(b"moe_rt_python_run", run, _FASTCALL, None)
     _object_calls.append((program, call, method))
     return _new_function(ctypes.byref(method), ctypes.addressof(call), None)
 
 
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype, _new_function.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 

@@ -133,7 +133,6 @@ static bool read_plain(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
       .warp = warp,
       .instruction = instruction,
       .lane = lane,
-      .is_plain = true,
       .map = {.type = MOE__EMU_TMA_U8, .rank = 1, .address = at, .dims = {bytes}, .box = {bytes}},
   };
   if (bytes == 0 || bytes % MOE__EMU_CHUNK != 0 || at % MOE__EMU_CHUNK != 0) {

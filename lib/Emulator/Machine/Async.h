@@ -24,7 +24,6 @@ struct moe__emu_task_t {
   int lane;
   /* A copy. */
   moe__emu_tma_map_t map; /* of a plain copy: a row of bytes, which is the box */
-  bool is_plain;
   int32_t coordinates[MOE__EMU_TMA_MAX_RANK];
   moe__emu_cta_t *target; /* whose shared memory it is */
   uint32_t shared;        /* address there */

@@ -26,7 +26,7 @@ static const char *name_of(const moe__emu_region_t *region) {
 static bool has_constants(const moe__emu_kernel_t *kernel) {
   for (uint32_t i = 0; kernel && i < kernel->instruction_count; i++) {
     const char *name = kernel->instructions[i].name;
-    if (strncmp(name, "ld.", strlen("ld.")) == 0 && strstr(name, ".nc."))
+    if (moe__emu_begins(name, "ld.") && strstr(name, ".nc."))
       return true;
   }
   return false;

@@ -6,6 +6,8 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Emulator/Machine/Tma.h"
 
+#include "moe/limits.h"
+
 #include <string.h>
 
 typedef unsigned long long ull_t;
@@ -27,7 +29,6 @@ static const uint64_t magic = UINT64_C(0x70616D2D756D6520); /* " emu-map" */
 
 enum {
   MAX_BOX = 256,
-  MAX_SHARED = 232448, /* of a CTA of sm_90 */
   GLOBAL_ALIGNMENT = 16,
 };
 
@@ -89,9 +90,9 @@ static bool check_box(const moe__emu_tma_map_t *map, moe__emu_error_t *error) {
                           inner, moe__emu_swizzle_span(map->swizzle));
   }
   uint64_t shared = row_count(map) * row_pitch(map);
-  if (shared > MAX_SHARED) {
+  if (shared > MOE_CTA_SHARED_MEMORY) {
     return moe__emu_error(error, "the box takes %llu bytes; a CTA has at most %d", (ull_t)shared,
-                          MAX_SHARED);
+                          MOE_CTA_SHARED_MEMORY);
   }
   return true;
 }

@@ -225,10 +225,6 @@ static bool read_guard(moe__emu_warp_t *warp, const moe__emu_instruction_t *inst
 
 /* ---- Deferred loads ---- */
 
-static bool begins(const char *name, const char *word) {
-  return strncmp(name, word, strlen(word)) == 0;
-}
-
 /* Whether an instruction can come before a load that is deferred. */
 static bool may_overtake(const moe__emu_warp_t *warp, const moe__emu_instruction_t *instruction,
                          const moe__emu_deferred_t *deferred) {
@@ -240,10 +236,11 @@ static bool may_overtake(const moe__emu_warp_t *warp, const moe__emu_instruction
   }
   if (instruction->is_pure || instruction->is_branch)
     return true;
-  bool is_load = begins(instruction->name, "ld.global.") ||
-                 begins(instruction->name, "ld.relaxed.") || begins(instruction->name, "ld.param");
-  bool is_store =
-      begins(instruction->name, "st.global.") || begins(instruction->name, "st.relaxed.");
+  bool is_load = moe__emu_begins(instruction->name, "ld.global.") ||
+                 moe__emu_begins(instruction->name, "ld.relaxed.") ||
+                 moe__emu_begins(instruction->name, "ld.param");
+  bool is_store = moe__emu_begins(instruction->name, "st.global.") ||
+                  moe__emu_begins(instruction->name, "st.relaxed.");
   if (!is_load && !is_store)
     return false;
   const moe__emu_operand_t *address = &operands[instruction->result_count];

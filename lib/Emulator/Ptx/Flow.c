@@ -173,7 +173,7 @@ static bool is_used(const moe__emu_kernel_t *kernel, const moe__emu_instruction_
 void moe__emu_find_uses(moe__emu_kernel_t *kernel) {
   for (uint32_t i = 0; i < kernel->instruction_count; i++) {
     moe__emu_instruction_t *instruction = &kernel->instructions[i];
-    if (!strncmp(instruction->name, "atom.", strlen("atom.")))
+    if (moe__emu_begins(instruction->name, "atom."))
       instruction->is_result_used = is_used(kernel, instruction);
   }
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
   MOE__EMU_LANES = 32,
@@ -206,6 +207,11 @@ static inline const moe__emu_operand_t *moe__emu_operand(const moe__emu_kernel_t
                                                          int index) {
   /* A kernel in which no instruction has an operand has no array of them. */
   return kernel->operands ? &kernel->operands[instruction->operands + (uint32_t)index] : NULL;
+}
+
+/* Whether the name of an instruction begins with a word. */
+static inline bool moe__emu_begins(const char *name, const char *word) {
+  return strncmp(name, word, strlen(word)) == 0;
 }
 
 #endif /* MOE_EMULATOR_PTX_PROGRAM_H */

@@ -222,7 +222,6 @@ static const row_t DENSE[] = {
     {64, TWO | KNOWN | USUAL_64, {TOKENS_64_LONG(2), TOKENS_64(2)}},
     {64, ONE | KNOWN | USUAL_64, {TOKENS_64_LONG(1), TOKENS_64(1)}},
     BY_SPLIT(64, ANY, TOKENS_64),
-    {ALL, ANY, {IN_FLIGHT(8, 1), IN_FLIGHT(6, 2), TILE(32, 2, 128, 10)}},
 };
 
 /* Four warpgroups have registers for tiles of 32 tokens in groups of 64 with usual types; in others
@@ -468,7 +467,6 @@ static const row_t FP8_DENSE[] = {
     {64, COMMON, {LONG_BEHIND(64, 4, 1), LONG_BEHIND(64, 4, 0)}},
     {64, MANY, {LONG(64, 4, 128, 4), FP8_64(2)}},
     BY_SPLIT(64, ANY, FP8_64),
-    {ALL, ANY, {LONG(64, 4, 128, 4), FP8_64(2)}},
 };
 
 /* With experts; the same page. */

@@ -228,9 +228,6 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                     moe__mixed_panels(s));
 }
 
-/* The warps of an SM are divided among its quarters, each with registers of its own. */
-#define QUARTERS 4
-#define QUARTER_REGISTERS 16384
 /* Registers of a thread that loads, where setmaxnreg gives others to those that multiply. */
 #define LOADER_REGISTERS 48
 #define FEW_LOADER_REGISTERS 32    /* where those that multiply need more */
@@ -241,8 +238,7 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
 
 /* Those that each thread has, where a CTA has so many warps. */
 static int registers_of(const moe__mixed_schedule_t *s, int warps) {
-  int of_quarter = (warps * s->ctas_per_sm + QUARTERS - 1) / QUARTERS;
-  int each = QUARTER_REGISTERS / (MOE__WARP * of_quarter) / 8 * 8;
+  int each = moe__layout_registers(warps * s->ctas_per_sm * MOE__WARP);
   return each < MOE__MIXED_MOST_REGISTERS ? each : MOE__MIXED_MOST_REGISTERS;
 }
 

@@ -10,6 +10,9 @@
 #include "lib/Device/Groups.h"
 #include "lib/Kernels/Schedule.h"
 
+/* A band that has all tiles of tokens. */
+#define MOE__MIXED_ALL_TOKENS 4096
+
 /* Of the products. */
 #define MOE__MIXED_SCHEDULE(X, T)                                                                  \
   X(T, tile_n, 8, 256, 16, "tokens of a tile, a multiple of 8")                                    \
@@ -79,7 +82,7 @@
     "0: each lane stores its own; unused with results of 32 bits, slices and common, and with "    \
     "split where tile_n is no multiple of 8 for each CTA")                                         \
   X(T, ctas_per_sm, 1, 4, 1, "CTAs that share a multiprocessor")                                   \
-  X(T, band, 1, 4096, 4096,                                                                        \
+  X(T, band, 1, MOE__MIXED_ALL_TOKENS, MOE__MIXED_ALL_TOKENS,                                      \
     "tiles of tokens, of an expert if there are some, that are worked off together")
 
 typedef struct moe__mixed_schedule_t {

@@ -34,8 +34,6 @@ static MlirValue first_row(moe__mixed_mm_t *s, MlirValue index) {
   return moe__add(b, row, moe__mul(b, s->kernel.cluster_rank, moe__mixed_own_rows(s)));
 }
 
-#define ALL_TOKENS 4096 /* a band that has all */
-
 moe__mixed_tile_t moe__mixed_tile_at(moe__mixed_mm_t *s, MlirValue index) {
   moe__builder_t *b = &s->kernel.builder;
   if (!mlirValueIsNull(s->offs)) {
@@ -46,7 +44,7 @@ moe__mixed_tile_t moe__mixed_tile_at(moe__mixed_mm_t *s, MlirValue index) {
                                .token_end = tile.row_end};
   }
   MlirValue across = moe__ceil_div(b, s->tokens.value, s->schedule.tile_n);
-  if (s->schedule.band < ALL_TOKENS) {
+  if (s->schedule.band < MOE__MIXED_ALL_TOKENS) {
     MlirValue of_band = moe__mul(b, moe__mixed_row_tiles(s), s->schedule.band);
     MlirValue band = moe__udiv(b, index, of_band), within = moe__urem(b, index, of_band);
     MlirValue before = moe__mul(b, band, s->schedule.band);

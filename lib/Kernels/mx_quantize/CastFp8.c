@@ -215,20 +215,16 @@ static int tensor_count(MlirOperation op) {
   return is_pair(op) ? 2 : 1;
 }
 
-static int rank_of(MlirOperation op) {
-  return (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
-}
-
 static bool writes(MlirOperation op, moe__direction_t direction) {
   if (is_dual(op) || is_pair(op))
     return is_dual(op) || direction == MOE__COLUMNS;
-  bool last = moe__op_integer(op, "axis") == rank_of(op) - 1;
+  bool last = moe__op_integer(op, "axis") == moe__tensor_rank(op, MOE__X) - 1;
   return last == (direction == MOE__ROWS);
 }
 
 /* Sizes that the tensor maps of x or y, and of its results, need. */
 static bool needs_multiples(MlirOperation op, moe__role_t role) {
-  int last = rank_of(op) - 1;
+  int last = moe__tensor_rank(op, MOE__X) - 1;
   return moe__needs_multiple_of_16(op, role, last) &&
          (!writes(op, MOE__COLUMNS) || moe__is_grouped(op) ||
           moe__needs_multiple_of_16(op, role, last - 1));
@@ -269,7 +265,7 @@ static void add_parameters(cast_t *s, MlirOperation op) {
                            FACTORS[] = {MOE__FACTORS, MOE__FACTORS_Y};
   moe__kernel_t *kernel = &s->kernel;
   moe__cast_tiles_t *tiles = &s->tiles;
-  int last = rank_of(op) - 1, x = moe__tensor_number(op, MOE__X);
+  int last = moe__tensor_rank(op, MOE__X) - 1, x = moe__tensor_number(op, MOE__X);
   tiles->tensor_count = tensor_count(op);
   for (int i = 0; i < tiles->tensor_count; i++)
     tiles->tensors[i] = (moe__cast_tensor_t){
@@ -414,7 +410,8 @@ static bool lower(const moe__lowering_t *lowering) {
   cast_t s = {0};
   const bool directions[] = {writes(op, MOE__ROWS), writes(op, MOE__COLUMNS)};
   moe__cast_kernel_begin(&s.kernel, &s.tiles, lowering, directions);
-  bool row = granularity == MOE__ROW, batches = rank_of(op) == 3 && granularity != MOE__TENSOR;
+  bool row = granularity == MOE__ROW,
+       batches = moe__tensor_rank(op, MOE__X) == 3 && granularity != MOE__TENSOR;
   s.tiles.elements.sanitize = moe__op_bool(op, "sanitize");
   s.tiles.last_first = true; /* the first pass has just read x */
   s.factors[MOE__ROWS] = (factors_t){

@@ -334,16 +334,12 @@ static const moe__dequantize_schedule_t STREAM_EXCHANGED[] = {
     {.tile_n = 8, .tile_k = 1024, .ctas_per_sm = 5},
 };
 
-static int element_bytes(MlirOperation op) {
-  return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
-}
-
 static moe__candidates_t candidates(MlirOperation op) {
   if (is_transposed(op))
     return MOE__CANDIDATES(COLUMNS);
   if (moe__has_evens_first(op))
     return MOE__CANDIDATES(STREAM_EXCHANGED);
-  bool is_half = element_bytes(op) == 2;
+  bool is_half = moe__tensor_element_bytes(op, MOE__X) == 2;
   if (is_side_by_side(op))
     return is_half ? MOE__CANDIDATES(SIDE_BF16) : MOE__CANDIDATES(SIDE_F32);
   if (moe__is(op, MOE__OP_DEQUANTIZE))
@@ -360,7 +356,7 @@ static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->groups = moe__groups_reserve(&l->cta, moe__max_groups(op), MOE__GROUPS_IN_TURN);
   return (is_transposed(op) ? moe__dequantize_columns_layout : moe__dequantize_rows_layout)(
-      op, s, MOE__VECTOR_BYTES / element_bytes(op), l);
+      op, s, MOE__VECTOR_BYTES / moe__tensor_element_bytes(op, MOE__X), l);
 }
 
 /* ---- The kernel ---- */

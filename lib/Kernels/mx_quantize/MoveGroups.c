@@ -197,16 +197,12 @@ static void store_padded_offs(move_t *s) {
 
 /* ---- The kernel ---- */
 
-static int element_bytes(MlirType tensor) {
-  MlirType element = mlirShapedTypeGetElementType(tensor);
-  return mlirTypeIsAF32(element) ? 4 : mlirTypeIsABF16(element) ? 2 : 1;
-}
-
 static bool has_kernel(MlirOperation op) {
   MlirType from = moe__tensor_type(op, from_role(op));
   if (!moe__is_row_major(from) || !moe__is_row_major(moe__tensor_type(op, to_role(op))))
     return moe__error(op, "the kernel takes x and padded row-major; remove their encoding");
-  return moe__needs_multiple(op, from_role(op), 1, MOE__VECTOR_BYTES / element_bytes(from));
+  return moe__needs_multiple(op, from_role(op), 1,
+                             MOE__VECTOR_BYTES / moe__tensor_element_bytes(op, from_role(op)));
 }
 
 static void add_parameters(move_t *s, MlirOperation op) {
@@ -274,7 +270,7 @@ static bool lower(const moe__lowering_t *lowering) {
               .layout = *layout,
               .unpad = is_unpad(op),
               .align = (int)moe__op_integer(op, "align"),
-              .element_bytes = element_bytes(moe__tensor_type(op, from_role(op)))};
+              .element_bytes = moe__tensor_element_bytes(op, from_role(op))};
   moe__kernel_t *kernel = &s.kernel;
   moe__builder_t *b = &kernel->builder;
   moe__lowering_begin(lowering, kernel);

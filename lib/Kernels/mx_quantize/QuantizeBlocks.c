@@ -45,12 +45,9 @@ static const moe__blocks_schedule_t BLOCKS_F32[] = {
     {.warps = 32, .ctas_per_sm = 1},
 };
 
-static int element_bytes(MlirOperation op) {
-  return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
-}
-
 static moe__candidates_t candidates(MlirOperation op) {
-  return element_bytes(op) == 2 ? MOE__CANDIDATES(BLOCKS_BF16) : MOE__CANDIDATES(BLOCKS_F32);
+  return moe__tensor_element_bytes(op, MOE__X) == 2 ? MOE__CANDIDATES(BLOCKS_BF16)
+                                                    : MOE__CANDIDATES(BLOCKS_F32);
 }
 
 typedef struct blocks_layout_t {
@@ -61,7 +58,8 @@ typedef struct blocks_layout_t {
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__blocks_schedule_t *s = schedule;
   blocks_layout_t *l = out;
-  int vectors = MOE_FP8_BLOCK * MOE_FP8_BLOCK * element_bytes(op) / MOE__VECTOR_BYTES / MOE__WARP;
+  int vectors = MOE_FP8_BLOCK * MOE_FP8_BLOCK * moe__tensor_element_bytes(op, MOE__X) /
+                MOE__VECTOR_BYTES / MOE__WARP;
   if (vectors % s->warps)
     return moe__error(op,
                       "'schedule.warps' is %d; it must divide the %d vectors of the lanes of a "

@@ -244,14 +244,10 @@ static bool is_square(MlirOperation op) {
   return moe__op_granularity(op) == MOE__128X128;
 }
 
-static int rank_of(MlirOperation op) {
-  return (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__X));
-}
-
 static bool takes(MlirOperation op) {
   moe__granularity_t granularity = moe__op_granularity(op);
   return (granularity == MOE__1X128 || granularity == MOE__128X128) &&
-         (is_dual(op) || moe__op_integer(op, "axis") == rank_of(op) - 2);
+         (is_dual(op) || moe__op_integer(op, "axis") == moe__tensor_rank(op, MOE__X) - 2);
 }
 
 static bool has_dual_kernel(MlirOperation op) {
@@ -262,14 +258,15 @@ static bool has_dual_kernel(MlirOperation op) {
     return moe__error(op,
                       "the kernel writes 'scales' of 1x128 with the rows side by side; give them "
                       "the encoding affine_map<%s>",
-                      rank_of(op) == 2 ? "(m, k) -> (k, m)" : "(e, m, k) -> (e, k, m)");
+                      moe__tensor_rank(op, MOE__X) == 2 ? "(m, k) -> (k, m)"
+                                                        : "(e, m, k) -> (e, k, m)");
   return (!is_square(op) || moe__needs_row_major(op, MOE__SCALES)) &&
          moe__needs_row_major(op, MOE__Q) && moe__needs_column_major(op, MOE__Q_T) &&
          moe__needs_row_major(op, MOE__SCALES_T);
 }
 
 static bool has_kernel(MlirOperation op) {
-  int last = rank_of(op) - 1;
+  int last = moe__tensor_rank(op, MOE__X) - 1;
   return moe__needs_row_major(op, MOE__X) &&
          (is_dual(op)
               ? has_dual_kernel(op)
@@ -280,7 +277,7 @@ static bool has_kernel(MlirOperation op) {
 
 static void add_parameters(columns_t *s, MlirOperation op) {
   moe__kernel_t *kernel = &s->kernel;
-  int x = moe__tensor_number(op, MOE__X), last = rank_of(op) - 1;
+  int x = moe__tensor_number(op, MOE__X), last = moe__tensor_rank(op, MOE__X) - 1;
   moe__cast_kernel_quantizer(&s->tiles, op, s->scales);
   moe__kernel_require(kernel, x, last, MOE__MULTIPLE_OF, MOE__CAST_MULTIPLE);
   if (!moe__is_grouped(op))

@@ -59,12 +59,9 @@ static const moe__stream_schedule_t STREAM_F32[] = {
     {.chunks = 2, .warps = 8, .ctas_per_sm = 2, .persistent = 1},
 };
 
-static int element_bytes(MlirOperation op) {
-  return moe__elements_of(moe__tensor_type(op, MOE__X), false).bytes;
-}
-
 static moe__candidates_t candidates(MlirOperation op) {
-  return element_bytes(op) == 2 ? MOE__CANDIDATES(STREAM_BF16) : MOE__CANDIDATES(STREAM_F32);
+  return moe__tensor_element_bytes(op, MOE__X) == 2 ? MOE__CANDIDATES(STREAM_BF16)
+                                                    : MOE__CANDIDATES(STREAM_F32);
 }
 
 /* It has no shared memory. A lane holds 32 elements of each chunk; all addresses follow from one
@@ -77,7 +74,8 @@ typedef struct stream_layout_t {
 static bool lay_out(MlirOperation op, const void *schedule, void *out) {
   const moe__stream_schedule_t *s = schedule;
   stream_layout_t *l = out;
-  l->vectors = s->chunks * CHUNK / MOE__WARP * element_bytes(op) / MOE__VECTOR_BYTES;
+  l->vectors =
+      s->chunks * CHUNK / MOE__WARP * moe__tensor_element_bytes(op, MOE__X) / MOE__VECTOR_BYTES;
   l->cta.threads = s->warps * MOE__WARP;
   l->cta.ctas_per_sm = s->ctas_per_sm;
   l->cta.registers = MOE__VECTOR_WORDS * l->vectors + 24;

@@ -553,7 +553,6 @@ BLOCK_SHAPES = ["qa=701x272,20x2192", "qb=11x272x400,2x2192x208", "sa=701x3,20x1
 # Scales of MX blocks, in tiles of 128 columns and three stages: the factors of rows lie in a stage from byte 32768 on, of columns from 34816.
 OF_ROWS = r"ld\.shared\.v4\.b32 \s*\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}, \[(%rd\d+)\+(3[34]\d\d\d|32768)\];"
 MX_FMA = r"(mul\.rn\.f32 \s*(%r\d+), (%r\d+), (%r\d+);)(\s*)fma\.rn\.f32 (\s*%r\d+), \2, (%r\d+), (%r\d+);"
-MX_FACTOR = r"selp\.b32 (\s*%r\d+), 2143289344, (%r\d+), %p\d+;"
 MX_MUTANTS = [
     ("sums added without the scale of a", ptx(MX_FMA, r"\1\5add.rn.f32 \6, \2, \8;", count=0), DIFFERENT),
     ("sums added without the scale of b", ptx(MX_FMA, r"\5fma.rn.f32 \6, \4, \7, \8;", count=0), DIFFERENT),

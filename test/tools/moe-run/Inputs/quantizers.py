@@ -27,7 +27,6 @@ import safetensors
 M, K, L, E, N, G, ALIGN = 150, 136, 48, 3, 140, 5, 16
 PTX = os.path.join(os.path.dirname(__file__), "quantizers.ptx")
 PTX_BYTES, PTX_XXH3_128 = 538, "6e0a5265a4fe9fad4c9eb685ca8661c5"
-FILE_DTYPES = {"bf16": "BF16", "f32": "F32", "i32": "I32", "f8E4M3FN": "F8_E4M3", "f8E5M2": "F8_E5M2", "f8E8M0FNU": "F8_E8M0"}
 
 
 def ceildiv(a, b):
