@@ -49,9 +49,9 @@
 #define MOE_MAX_TENSORS 256
 #define MOE_MAX_DEPTH 8
 
-/* A multiprocessor of sm_90: bytes of shared memory, those of them that it reserves for each CTA, and
- * what is left where one CTA has all; registers; threads. Its warps are dealt out to quarters, each
- * with a fourth of the registers. */
+/* A multiprocessor of sm_90: bytes of shared memory, those of them that it reserves for each CTA,
+ * and what is left where one CTA has all; registers; threads. Its warps are dealt out to quarters,
+ * each with a fourth of the registers. */
 #define MOE_SM_SHARED_MEMORY (228 * 1024)
 #define MOE_SM_SHARED_RESERVED 1024
 #define MOE_CTA_SHARED_MEMORY (MOE_SM_SHARED_MEMORY - MOE_SM_SHARED_RESERVED)
