@@ -42,6 +42,11 @@ endif()
 install(DIRECTORY dialects DESTINATION ${CMAKE_INSTALL_DATADIR}/moe-opt FILES_MATCHING PATTERN "*.mlir")
 install(FILES docs/manifest.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/moe-opt)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Of what is compiled into the libraries.
+install(FILES third_party/xxhash/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME LICENSE.xxhash)
+if(MOE_STATIC_JANSSON)
+  install(FILES third_party/jansson/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME LICENSE.jansson)
+endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright) # where Debian looks
 # The pages lie as in the source, so that their links hold; README.md is the first.
 file(GLOB_RECURSE documents RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS

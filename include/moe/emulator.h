@@ -95,7 +95,9 @@ typedef struct moe_emu_options_t {
                       * random schedule: warps in any order, asynchronous work late and out of
                       * order. A right kernel gives the same results. */
   int threads;         /* clusters at once; 0: one per processor */
-  uint64_t step_limit; /* instructions of a warp that each cluster may run; 0: no limit */
+  uint64_t step_limit; /* instructions that all warps of a cluster together may execute, each
+                        * counted once for a warp; a CTA without a cluster is one of its own; 0: no
+                        * limit */
   bool skip_order;     /* do not check that accesses are ordered and fenced */
   /* Clusters take turns on one thread, and reads may return any value that the memory model allows,
    * also where nothing in the kernel could order CTAs. */

@@ -21,9 +21,9 @@
  *
  * Threads: devices and programs may be shared between threads, and moe_rt_call_run may run in
  * several threads and on several streams at once. One moe_rt_call_t may be launched
- * from several threads at once (on different streams, say, when the function has no temporaries but
- * its status word: they are in the call's workspace); it must not be destroyed while another thread
- * uses it.
+ * from several threads at once. On different streams it may only where the function has no
+ * temporaries, or the status word alone: all launches of a call share its workspace. It must not be
+ * destroyed while another thread uses it.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_RUNTIME_H
@@ -35,6 +35,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#if DLPACK_MAJOR_VERSION != 1 || DLPACK_MINOR_VERSION < 3
+#error "moe/runtime.h needs dlpack.h 1.3 or newer, which has DLPackExchangeAPI"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,7 +100,8 @@ typedef struct moe_rt_emulator_options_t {
   uint64_t schedule;   /* 0: warps in turn; otherwise the seed of a random order of warps and of
                         asynchronous work */
   int threads;         /* CTAs at once, or clusters of them; 0: one per processor */
-  uint64_t step_limit; /* instructions of a warp that each cluster of a launch may run; 0: no
+  uint64_t step_limit; /* instructions that all warps of a cluster together may execute, each
+                          counted once for a warp; a CTA without a cluster is one of its own; 0: no
                           limit. A launch that reaches it fails with MOE_RT_LIMIT_REACHED */
 } moe_rt_emulator_options_t;
 

@@ -32,7 +32,7 @@ export LD_LIBRARY_PATH=
 
 # ---- Files ----
 
-for file in include/dlpack/dlpack.h share/moe-opt/manifest.schema.json share/doc/moe-opt/LICENSE \
+for file in include/dlpack/dlpack.h share/moe-opt/manifest.schema.json share/doc/moe-opt/LICENSE share/doc/moe-opt/LICENSE.xxhash \
   share/moe-opt/dialects/mx_quantize.mlir share/moe-opt/dialects/scaled_grouped_mm.mlir; do
   [[ -s $prefix/$file ]] || fail "$file is not installed"
 done

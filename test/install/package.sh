@@ -46,7 +46,7 @@ foreign=$(dpkg-deb -c "$deb" | grep -E '^[d-].{4}w|^[d-].{7}w' || true)
 for file in bin/moe-run lib/libmoe_rt.so.0 include/moe/runtime.h include/dlpack/dlpack.h lib/pkgconfig/moe_rt.pc \
   lib/cmake/moe-opt/moe-opt-config.cmake share/man/man1/moe-run.1 share/bash-completion/completions/moe-run \
   share/zsh/vendor-completions/_moe-run share/fish/vendor_completions.d/moe-run.fish share/doc/moe-opt/README.md \
-  share/doc/moe-opt/copyright share/doc/moe-opt/docs/manifest.md share/doc/moe-opt/examples/launch_bundle.c; do
+  share/doc/moe-opt/copyright share/doc/moe-opt/LICENSE.xxhash share/doc/moe-opt/docs/manifest.md share/doc/moe-opt/examples/launch_bundle.c; do
   [[ -s $work/deb/usr/$file ]] || fail "the package has no $file"
 done
 ! grep -rlaF -e "$SOURCE" "$work/deb" > "$work/paths" || fail "these name $SOURCE: $(cat "$work/paths")"

@@ -12,6 +12,7 @@ import sys
 import zipfile
 
 LIBRARIES = {f"moe_opt/lib/lib{name}.so.0" for name in ("moe_rt", "moe_emu", "moe_ref")}
+LICENSES = {"LICENSE", "LICENSE.jansson", "LICENSE.xxhash"}  # that of the project, and those of what the libraries hold
 
 
 def main(wheel, auditwheel):
@@ -22,6 +23,8 @@ def main(wheel, auditwheel):
     assert consistent and consistent[1] == tag[1], f"the wheel says {tag[1]}; auditwheel says:\n{report}"
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        licenses = {name.rsplit("/", 1)[1] for name in names if ".dist-info/licenses/" in name}
+        assert licenses == LICENSES, f"the wheel has the licenses {sorted(licenses)}"
         missing = (LIBRARIES | {"moe_opt/py.typed", "moe_opt/__init__.py"}) - names
         assert not missing, f"the wheel lacks {missing}"
         assert not [name for name in names if "__pycache__" in name], "the wheel has compiled Python"

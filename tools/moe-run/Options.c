@@ -63,7 +63,9 @@ static const struct argp_option argp_options[] = {
     {"schedule", OPTION_SCHEDULE, "SEED", 0,
      "Order of warps and of asynchronous work on emu (default: 0, warps in turn)", 0},
     {"step-limit", OPTION_STEP_LIMIT, "N", 0,
-     "Instructions of a warp that each CTA, or cluster of CTAs, may run on emu (default: none)", 0},
+     "Instructions that all warps of a CTA, or of a cluster, together may execute on emu, each "
+     "counted once for a warp (default: none)",
+     0},
     {0, 0, 0, 0, "Inputs:", 2},
     {"in", OPTION_IN, "ARG=FILE[:TENSOR]", 0,
      "Take an argument from a safetensors file: its only tensor, else the one named like the "

@@ -62,7 +62,7 @@ typedef struct moe__run_options_t {
   moe__run_groups_t groups;
   uint64_t seed, schedule;
   bool seed_given;
-  uint64_t step_limit; /* instructions of a warp in a cluster; 0: none */
+  uint64_t step_limit; /* instructions of all warps of a cluster together; 0: none */
   int threads, repeat, runs;
 } moe__run_options_t;
 
