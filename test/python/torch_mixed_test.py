@@ -7,6 +7,7 @@ With a CUDA device the tests run there, else on the CPU, by the emulator. Data h
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 import contextlib
+import copy
 import importlib.util
 import io
 import pathlib
@@ -554,6 +555,57 @@ def test_fake():
         moe.pack_mixed_weights(weight, scales.to("meta"))
 
 
+def test_fake_tensors_are_checked():
+    weight, scales, _, _ = plain()
+    weights = moe.pack_mixed_weights(weight.to("meta"), scales.to("meta"))
+    x = tokens(7).to("meta")
+    for wrong in (weights._replace(w=weights.w[:-1]), weights._replace(group_size=16), weights._replace(scales=weights.scales[:, :-1])):
+        with pytest.raises(ValueError):
+            moe.mixed_mm(x, wrong)
+    for wrong in (weight[:17], weight[:, :5], weight.float()):
+        with pytest.raises(ValueError, match="w is "):
+            torch.ops.moe_opt.pack_weights(wrong.to("meta"))
+
+
+@pytest.mark.parametrize("form, group, dtype", [("ui4", 64, F16), ("f4E2M1FN", 32, F16)])
+def test_packed_where_values_are_unknown(form, group, dtype):
+    """By torch.compile and of tensors without data, the values of zero points and E8M0 scales are not looked at."""
+    weight, scales, zeros, _ = plain(form, group, dtype=dtype)
+    packed = moe.pack_mixed_weights(weight, scales, zeros, form)
+    compiled = torch.compile(lambda *given: moe.pack_mixed_weights(*given, form)[:3], fullgraph=True, backend="aot_eager")
+    for one, other in zip(compiled(weight, scales, zeros), packed[:3]):
+        assert one is other is None or torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
+    with torch._subclasses.FakeTensorMode() as mode:
+        given = [None if tensor is None else mode.from_tensor(tensor) for tensor in (weight, scales, zeros)]
+        assert moe.pack_mixed_weights(*given, form).w.shape == packed.w.shape
+
+
+def test_scales_of_larger_groups():
+    """Those of a whole row are those of each 128 of its columns."""
+    weight, scales, zeros, _ = plain("ui4", 256, columns=256)
+    found = moe.pack_mixed_weights(weight, scales, zeros, "ui4")
+    expected = moe.pack_mixed_weights(weight, scales.expand(N, 2), zeros.expand(N, 2), "ui4")
+    assert found.group_size == 128 and all(torch.equal(one, other) for one, other in zip(found[:3], expected[:3]))
+    with pytest.raises(ValueError, match="32, 64 or a multiple of 128 weights must share a scale"):
+        moe.pack_mixed_weights(weight[:, :96], scales)
+
+
+def test_moved_and_copied():
+    weight, scales, zeros, values = plain("ui4", 64, dtype=F16)
+    weights = moe.pack_mixed_weights(weight, scales, zeros, "ui4")
+    assert weights.to(DEVICE) is weights and weights.to(F16) is weights
+    rounded = weights.to(dtype=BF16)
+    assert rounded.scales.dtype == BF16 and rounded.w is weights.w and rounded.constant
+    assert torch.equal(rounded.to(F16).scales, scales)  # powers of two
+    copied = copy.deepcopy(weights)
+    assert copied.w.data_ptr() != weights.w.data_ptr() and torch.equal(moe.mixed_mm(tokens(3, F16), copied), expected(tokens(3, F16), values))
+    for wrong in (torch.uint8, torch.float32):
+        with pytest.raises(TypeError, match="have no scales of"):
+            weights.to(wrong)
+    with pytest.raises(TypeError, match="have no scales of"):
+        moe.pack_mixed_weights(*plain("f4E2M1FN")[:2], format="f4E2M1FN").to(F16)
+
+
 def test_file(tmp_path):
     torch_files = pytest.importorskip("safetensors.torch")
     weight, scales, zeros, values = plain("ui4", 64, dtype=F16)
@@ -565,11 +617,21 @@ def test_file(tmp_path):
     # Behind one number of four bytes, nothing lies at a multiple of 16.
     torch_files.save_file(tensors | {"more": torch.zeros(1)}, str(path), metadata={"up.weight.format": "ui4", "up.weight.group_size": "64"})
     assert torch.equal(moe.mixed_mm(x, moe.load_mixed_weights(path, "up", DEVICE)), expected(x, values))
-    with pytest.raises(KeyError, match="no four-bit or MXFP8 weights 'down'"):
+    with pytest.raises(KeyError, match="there are no weights 'down'; there are up"):
         moe.load_mixed_weights(path, "down")
+    with pytest.raises(ValueError, match="device is meta"):
+        moe.load_mixed_weights(path, "up", "meta")
     torch_files.save_file(tensors | {"up.scales": scales.cpu().float()}, str(path), metadata={"up.weight.format": "ui4"})
     with pytest.raises(ValueError, match="weights.safetensors: weights 'up': scales are torch.float32"):
         moe.load_mixed_weights(path, "up")
+    assert moe.load_mixed_weights(path, "up", dtype=BF16).scales.dtype == BF16
+    with pytest.raises(TypeError, match="it must be torch.bfloat16 or torch.float16"):
+        moe.load_mixed_weights(path, "up", dtype=torch.float32)
+    torch_files.save_file(tensors, str(path))
+    with pytest.raises(KeyError, match="have no metadata 'up.weight.format'"):
+        moe.load_mixed_weights(path, "up")
+    with pytest.raises(KeyError, match="no four-bit or MXFP8 weights 'down'"):
+        moe.load_mixed_weights(path, "down")
     with pytest.raises(RuntimeError, match="device type at start of device string: nowhere"):
         moe.load_mixed_weights(path, "up", "nowhere")
     path.write_bytes(path.read_bytes()[:-1])

@@ -322,6 +322,20 @@ def test_quantizers_and_products_of_their_results_have_no_gradient():
     assert torch.isfinite(frozen(torch.ones((), device=DEVICE)))
 
 
+@pytest.mark.parametrize("wanted", ["weights", "tokens", "both"])
+def test_gradients_through_vmap(wanted):
+    """Also of tensors that vmap has wrapped, which do not say that they need one."""
+    x, w = operands()
+    x, w = x.detach().requires_grad_(wanted != "weights"), torch.stack([w, 2 * w]).detach().requires_grad_(wanted != "tokens")
+    leaves = [tensor for tensor in (x, w) if tensor.requires_grad]
+    product = torch.vmap(lambda each: moe.grouped_mm(x, each.transpose(1, 2), ends()))
+    found = torch.autograd.grad(product(w).float().square().sum(), leaves)
+    one_by_one = torch.stack([moe.grouped_mm(x, each.transpose(1, 2), ends()) for each in w])
+    same_bits(found, torch.autograd.grad(one_by_one.float().square().sum(), leaves))
+    with pytest.raises(NotImplementedError, match="quantize_mx has no gradient"):
+        torch.vmap(lambda each: moe.quantize_mx(each).q.float())(leaves[-1] if leaves[-1].dim() == 4 else leaves[-1][None]).sum().backward()
+
+
 def test_no_forward_mode():
     """A product with a tangent is refused, where torch would take the result's tangent to be zero; one without goes on."""
     x, w = operands()
@@ -336,6 +350,34 @@ def test_no_forward_mode():
             assert torch.equal(product(x), product(x.clone()))
             with pytest.raises(NotImplementedError, match="no forward-mode derivative"):
                 product(torch.autograd.forward_ad.make_dual(x, x))
+
+
+def test_types_of_attributes():
+    x, w = (tensor.detach() for tensor in operands())
+    a, b = moe.quantize_fp8(x), moe.quantize_fp8(w)
+    given = (a.q, b.q.transpose(1, 2), a.scales, b.scales, ends())
+    with pytest.raises(TypeError, match="out_dtype is 'bf16'; it must be a torch.dtype"):
+        moe.scaled_grouped_mm(*given, out_dtype="bf16")
+    with pytest.raises(TypeError, match="accumulate is False; it must be a name"):
+        moe.scaled_grouped_mm(*given, accumulate=False)
+    with pytest.raises(TypeError, match="dtype is 'f8E4M3FN'; it must be a torch.dtype"):
+        moe.quantize_fp8(x, dtype="f8E4M3FN")
+    with pytest.raises(TypeError, match="mode is 3; it must be a name"):
+        moe.quantize_mx(x, mode=3)
+
+
+def test_quantized_operands_are_told_apart():
+    """By types that an earlier call had, and by a sign that a view stands for."""
+    x, w = (tensor.detach() for tensor in operands())
+    a, b = moe.quantize_fp8(x), moe.quantize_fp8(w)
+    qb = b.q.transpose(1, 2)
+    product = moe.scaled_grouped_mm(a.q, qb, a.scales, b.scales, ends())
+    same_bits([moe.scaled_grouped_mm(a.q, qb, torch._neg_view(a.scales), b.scales, ends())], [moe.scaled_grouped_mm(a.q, qb, -a.scales, b.scales, ends())])
+    assert not torch.equal(product, moe.scaled_grouped_mm(a.q, qb, -a.scales, b.scales, ends()))
+    with pytest.raises(moe_opt.NotFound):
+        moe.scaled_grouped_mm(a.q.view(torch.uint8), qb.view(torch.uint8), a.scales, b.scales, ends())
+    with pytest.raises(ValueError, match="negative view"):
+        moe_opt.quantize(torch._neg_view(x))
 
 
 def test_messages_name_what_is_wrong():
@@ -923,6 +965,77 @@ def test_filter_chooses_experts():
         moe.convert_experts_([model])
 
 
+def test_conversion_is_in_place():
+    """Optimizers, hooks and what others have put on parameters stay."""
+    model, seen = Experts().to(DEVICE), []
+    before = dict(model.named_parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    model.w1.allreduce = False
+    model.w1.register_hook(lambda grad: seen.append("hook"))
+    model.w1.register_post_accumulate_grad_hook(lambda parameter: seen.append("accumulated"))
+    moe.convert_experts_(model)
+    assert all(parameter is before[name] for name, parameter in model.named_parameters()) and not model.w1.allreduce
+    assert isinstance(model.w1, torch.nn.Parameter) and "w1" in dict(model.named_parameters())
+    values = model.w1.detach().clone()
+    model(operands()[0].detach(), ends()).sum().backward()
+    optimizer.step()
+    assert seen == ["hook", "accumulated"] and not torch.equal(model.w1, values)
+
+
+def test_nothing_is_converted_where_one_parameter_cannot_be():
+    model = Experts()
+    model.w3 = torch.nn.UninitializedParameter()
+    with pytest.raises(TypeError, match="w3 is of type UninitializedParameter; it must be a torch.nn.Parameter"):
+        moe.convert_experts_(model, filter=lambda name, _: name.startswith("w"))
+    assert type(model.w1) is torch.nn.Parameter
+
+    def fails(name, parameter):
+        if name == "w2":
+            raise KeyError(name)
+        return True
+
+    with pytest.raises(KeyError):
+        moe.convert_experts_(Experts(), filter=fails)
+
+
+def test_filter_knows_all_names():
+    """Of a module that is registered twice, and of a parameter that has two names."""
+    model = torch.nn.Module()
+    model.a = model.b = Experts()
+    model.c = Experts()
+    model.c.w1 = model.a.w1
+    moe.convert_experts_(model, filter=lambda name, _: name == "b.w1")
+    assert model.c.w1 is model.a.w1 and type(model.c.w1) is not torch.nn.Parameter and type(model.a.w2) is torch.nn.Parameter
+
+
+def test_loading_keeps_the_conversion():
+    """Also where torch swaps tensors."""
+    plain, model = Experts(), moe.convert_experts_(Experts())
+    with torch.no_grad():
+        plain.w1.mul_(2)
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.load_state_dict(plain.state_dict())
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    assert type(model.w1).__name__ == "ExpertWeights_fp8_rowwise" and isinstance(model.w1, torch.nn.Parameter)
+    same_bits([model.w1.detach().as_subclass(torch.Tensor)], [plain.w1.detach()])
+
+
+def test_converted_experts_answer_torch_by_any_name():
+    model = moe.convert_experts_(Experts().to(DEVICE).bfloat16())
+    x = operands()[0].detach()
+    expected = [moe.grouped_mm(x, model.w1.detach().as_subclass(torch.Tensor).mT, ends())]
+    with torch.no_grad():
+        same_bits([torch._grouped_mm(input=x, mat2=model.w1.mT, offs=ends(), out_dtype=BF16)], expected)
+        for op in (torch.ops.aten._grouped_mm, torch.ops.aten._grouped_mm.default):
+            same_bits([op(x, model.w1.mT, offs=ends())], expected)
+        if hasattr(torch.nn.functional, "grouped_mm"):
+            same_bits([torch.nn.functional.grouped_mm(mat_a=x, mat_b=model.w1.mT, offs=ends())], expected)
+    assert model.w1.type() == model.w1.data.type() == torch.empty(0, dtype=BF16, device=DEVICE).type()
+    assert f"{model.w1[0, 0, 0]:.2f}" == f"{model.w1[0, 0, 0].item():.2f}"
+
+
 def test_shared_experts_stay_shared():
     """Under two names of one module, and in two modules."""
     model = torch.nn.ModuleList([Experts(), Experts()])
@@ -1037,6 +1150,10 @@ def test_converted_experts_are_sharded():
             setattr(model, name, torch.nn.Parameter(distribute_tensor(getattr(model, name).detach(), mesh, [Shard(0)])))
         moe.convert_experts_(model)
         assert type(model.w1.to_local()).__name__ == type(model.w1.to_local().bfloat16().transpose(1, 2)).__name__ == "ExpertWeights_fp8_rowwise"
+        with torch.device("meta"):
+            empty = fully_shard(Experts(), mesh=mesh)
+        with pytest.raises(ValueError, match="w1 is sharded and on the meta device.*call convert_experts_ after it"):
+            moe.convert_experts_(empty)
         with pytest.raises(RuntimeError, match="call convert_experts_ after them"):
             fully_shard(copy.deepcopy(alone), mesh=mesh)
         with pytest.raises(RuntimeError, match="call convert_experts_ after them"):

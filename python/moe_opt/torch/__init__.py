@@ -20,7 +20,7 @@ from torch.autograd import forward_ad as _forward_ad
 
 from moe_opt import _arguments
 from moe_opt._recipes import RECIPES
-from moe_opt.torch._ops import DIRECT_PRODUCTS, needs_gradient, refuse_derivatives, require_one_device, require_tensors
+from moe_opt.torch._ops import DIRECT_PRODUCTS, needs_gradient, refuse_derivatives, require_one_device, require_tensors, require_types
 from moe_opt.torch._convert import convert_experts_
 from moe_opt.torch._mixed import MixedWeights, load_mixed_weights, mixed_mm, pack_mixed_weights
 
@@ -76,9 +76,8 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
         require_tensors(a=a, b=b, offs=offs)
     _arguments.check_product(a, b, offs, recipe, torch.bfloat16, torch.int32)
     refuse_derivatives("grouped_mm", a, b)
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return _GROUPED_MM_FORWARD[a.requires_grad, b.requires_grad](a, b, offs, recipe)[0]
-    return _GROUPED_MM(a, b, offs, recipe)
+    wants = needs_gradient(a), needs_gradient(b)
+    return _GROUPED_MM_FORWARD[wants](a, b, offs, recipe)[0] if any(wants) else _GROUPED_MM(a, b, offs, recipe)
 
 
 def to_fp8_rowwise_then_scaled_grouped_mm(
@@ -135,13 +134,15 @@ def scaled_grouped_mm(
         _is_compiling()
         or not (type(qa) is type(qb) is type(sa) is type(sb) is type(offs) is Tensor)
         or qa.is_meta
+        or sa.is_neg()  # a view that stands for -sa, which only the dispatcher makes
+        or sb.is_neg()
         or _dispatch_modes()
         or _function_modes()
         or _transform()
         or _forward_ad._current_level >= 0
         or (torch.is_grad_enabled() and (qa.requires_grad or qb.requires_grad or sa.requires_grad or sb.requires_grad))
     ):
-        direct = DIRECT_PRODUCTS.get((qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype))
+        direct = DIRECT_PRODUCTS.get((qa.dim(), qa.dtype, qb.dim(), qb.dtype, sa.dtype, sb.dim(), sb.dtype, accumulate, out_dtype))
         if direct is not None:
             try:
                 return direct(qa, qb, sa, sb, offs)
@@ -149,6 +150,7 @@ def scaled_grouped_mm(
                 require_one_device(qa, qb, sa, sb, offs)
                 raise
     require_tensors(qa=qa, qb=qb, sa=sa, sb=sb, **({} if offs is None else {"offs": offs}))
+    require_types(out_dtype=out_dtype, accumulate=accumulate)
     refuse_derivatives("scaled_grouped_mm", qa, qb, sa, sb)
     return (_SCALED_MM_RECORDED if needs_gradient(qa, qb, sa, sb) else _SCALED_MM)(qa, qb, sa, sb, offs, accumulate, out_dtype)
 
@@ -166,7 +168,7 @@ def _quantizer(name: str, x: Tensor, offs: Optional[Tensor] = None) -> Callable[
         require_tensors(offs=offs)
     refuse_derivatives(name, x)
     op, recorded = _QUANTIZERS[name]
-    return recorded if torch.is_grad_enabled() and x.requires_grad else op
+    return recorded if needs_gradient(x) else op
 
 
 def quantize_mx(
@@ -192,12 +194,14 @@ def quantize_mx(
     """
     require_tensors(x=x)
     axis = _arguments.axis_of(x, axis)
+    require_types(dtype=dtype, mode=mode)
     return Quantized(*_quantizer("quantize_mx", x, offs)(x, offs, axis, mode, align, dtype))
 
 
 def quantize_mx_dual(x: Tensor, dtype: torch.dtype = torch.float8_e4m3fn, mode: str = "rceil") -> QuantizedDual:
     """quantize_mx along both of the last two dimensions of x, which is read once; raises what it raises."""
     require_tensors(x=x)
+    require_types(dtype=dtype, mode=mode)
     return QuantizedDual(*_quantizer("quantize_mx_dual", x)(x, mode, dtype))
 
 
@@ -213,7 +217,8 @@ def quantize_fp8(
 ) -> Quantized:
     """FP8 with fp32 scales.
 
-    x: (M, K) or (E, N, K), bf16 or fp32. granularity: what shares a scale: row, tensor, expert, group, 1x128 or 128x128. Rows run along
+    x: (M, K) or (E, N, K), bf16 or fp32, K a multiple of 8 of bf16 and of 4 of fp32, of 16 where columns or several rows share a scale
+       (docs/support.md). granularity: what shares a scale: row, tensor, expert, group, 1x128 or 128x128. Rows run along
     `axis`; with offs (E) int32 their pieces within a group do. pow2: scales are powers of two. sanitize: NaN and Inf are replaced.
 
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and the scales that multiply q.
@@ -223,6 +228,7 @@ def quantize_fp8(
     """
     require_tensors(x=x)
     axis = _arguments.axis_of(x, axis)
+    require_types(dtype=dtype, granularity=granularity)
     return Quantized(*_quantizer("quantize_fp8", x, offs)(x, offs, granularity, axis, pow2, sanitize, align, dtype))
 
 
@@ -237,4 +243,5 @@ def quantize_fp8_dual(
     """quantize_fp8 by rows along both of the last two dimensions of x; of tokens (M, K) the columns are cut by groups, and offs is needed.
     align: that of q_t. Raises what quantize_mx raises."""
     require_tensors(x=x)
+    require_types(dtype=dtype)
     return QuantizedDual(*_quantizer("quantize_fp8_dual", x, offs)(x, offs, pow2, sanitize, align, dtype))

@@ -16,8 +16,11 @@ from torch import Tensor, nn
 
 from moe_opt import _recipes
 
-# torch's names of the product.
-_PRODUCTS = {torch._grouped_mm} | {f for f in [getattr(nn.functional, "grouped_mm", None)] if f is not None}
+# torch's names of the product, and how they call its operands.
+_PRODUCTS = {torch._grouped_mm, torch.ops.aten._grouped_mm, torch.ops.aten._grouped_mm.default} | {
+    f for f in [getattr(nn.functional, "grouped_mm", None)] if f is not None
+}
+_OPERANDS = {"input": "a", "self": "a", "mat_a": "a", "mat2": "b", "mat_b": "b"}
 # What gives the same weights in another type, order or place; its result answers products as the weights do.
 _KEEPING = {
     Tensor.bfloat16, Tensor.to, Tensor.type, Tensor.transpose, Tensor.permute, Tensor.mT.__get__, Tensor.contiguous, Tensor.detach,
@@ -28,7 +31,7 @@ _KEEPING = {
     Tensor.moveaxis, torch.moveaxis, Tensor.mH.__get__, Tensor.adjoint, torch.adjoint, torch.transpose_copy, torch.permute_copy, torch.reshape, torch.narrow,
     Tensor.unsqueeze, torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.expand, Tensor.expand_as, Tensor.flatten, torch.flatten, torch.unflatten,
     Tensor.index_select, torch.index_select, Tensor.unbind, torch.unbind, Tensor.select, torch.select, Tensor.tensor_split, torch.tensor_split,
-    Tensor.split_with_sizes, torch.split_with_sizes, Tensor.broadcast_to, torch.broadcast_to,
+    Tensor.split_with_sizes, torch.split_with_sizes, Tensor.broadcast_to, torch.broadcast_to, Tensor.module_load,
 }  # fmt: skip
 
 
@@ -41,7 +44,7 @@ class ExpertWeights(Tensor):
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if function in _PRODUCTS:
-            return _product(cls, *args, **kwargs)
+            return _product(cls, *args, **{_OPERANDS.get(name, name): given for name, given in kwargs.items()})
         if function is torch.chunk and sys._getframe(1).f_globals.get("__name__", "").startswith("torch.distributed."):
             raise RuntimeError(
                 "fully_shard and distribute_tensor make plain tensors of converted expert weights: call convert_experts_ after them"
@@ -52,8 +55,8 @@ class ExpertWeights(Tensor):
         if function not in _KEEPING or not isinstance(first, cls):
             return result
         if isinstance(result, (tuple, list)):
-            return tuple(part.as_subclass(cls) for part in result)
-        return result if isinstance(result, ExpertWeights) else result.as_subclass(cls)
+            return tuple(_kept(part, cls) for part in result)
+        return _kept(result, cls)
 
     def __reduce_ex__(self, protocol):
         """Saved as a plain tensor: a checkpoint needs no moe_opt."""
@@ -83,6 +86,13 @@ class ExpertWeights(Tensor):
         return whole.as_subclass(type(self)), (whole,)
 
 
+def _kept(result: object, cls: type) -> object:
+    """As expert weights, but for what is none: the name that Tensor.type() gives, or one number."""
+    if not isinstance(result, Tensor) or isinstance(result, ExpertWeights) or result.dim() == 0:
+        return result
+    return result.as_subclass(cls)
+
+
 def _plain(weights: Tensor) -> Tensor:
     with torch._C.DisableTorchFunctionSubclass():
         plain = weights.detach().as_subclass(Tensor).requires_grad_(weights.requires_grad)
@@ -94,10 +104,8 @@ def _product(cls: type, a: Tensor, b: Tensor, offs: Optional[Tensor] = None, bia
     from moe_opt.torch import grouped_mm
 
     with torch._C.DisableTorchFunctionSubclass():
-        if not isinstance(b, cls) or offs is None or bias is not None or a.dim() != 2:
-            return torch._grouped_mm(a, b, offs=offs, bias=bias, out_dtype=out_dtype)
-        out = grouped_mm(a, b, offs, cls.recipe)
-        return out if out_dtype is None else out.to(out_dtype)
+        is_ours = isinstance(b, cls) and offs is not None and bias is None and (a.dim(), b.dim()) == (2, 3) and out_dtype in (None, torch.bfloat16)
+        return grouped_mm(a, b, offs, cls.recipe) if is_ours else torch._grouped_mm(a, b, offs=offs, bias=bias, out_dtype=out_dtype)
 
 
 @functools.lru_cache(maxsize=None)
@@ -130,6 +138,24 @@ def _is_distributed(parameter: nn.Parameter) -> bool:
     return module is not None and isinstance(parameter, module.DTensor)
 
 
+def _check_parameter(name: str, parameter: nn.Parameter) -> None:
+    """TypeError for a tensor of a subclass that computes in its own way, ValueError for a part that is made anew."""
+    if _is_distributed(parameter):
+        if parameter.is_meta:
+            raise ValueError(f"{name} is sharded and on the meta device, from where to_empty makes plain weights again: call convert_experts_ after it")
+    elif getattr(type(parameter), "__torch_dispatch__", None) is not Tensor.__torch_dispatch__ or isinstance(parameter, nn.parameter.UninitializedTensorMixin):
+        raise TypeError(f"{name} is of type {type(parameter).__name__}; it must be a torch.nn.Parameter")
+
+
+def _convert(parameter: nn.Parameter, cls: type) -> None:
+    """In place: optimizers, hooks and other modules that have the parameter keep it."""
+    if _is_distributed(parameter):
+        parameter._local_tensor = parameter._local_tensor.as_subclass(cls)
+        return
+    parameter.__class__ = cls
+    parameter._is_param = True  # nn.Parameter knows its own of other types by it
+
+
 def convert_experts_(
     module: nn.Module, recipe: str = "fp8_rowwise", filter: Optional[Callable[[str, nn.Parameter], bool]] = None
 ) -> nn.Module:
@@ -137,31 +163,28 @@ def convert_experts_(
 
     module: any module whose code calls torch._grouped_mm(tokens, weights, offs=offs), weights being parameters or casts and transposes
        of them. It is changed in place and returned.
-    filter: of the name and the parameter, true for those to convert; all of rank 3 by default.
+    filter: of the name and the parameter, true for those to convert; all of rank 3 by default. A parameter that has several names is converted
+       where one of them is chosen.
 
-    Parameters keep names, values, gradients and requires_grad; what is saved is plain tensors, and either kind can be loaded. What puts others in
-    their place undoes it: load_state_dict(..., assign=True), and loading a module that was pickled whole.
-    Make the optimizer afterwards, because it holds the parameters. Raises ValueError for an unknown recipe or if nothing is converted,
-    TypeError for what is no module.
+    Parameters stay the objects that they are, with names, values, gradients, hooks, requires_grad and their optimizer; only their type is another
+    one. What is saved is plain tensors, and either kind can be loaded. What puts others in their place undoes it: load_state_dict(..., assign=True),
+    loading a module that was pickled whole, and of sharded parameters (DTensor) to_empty, casts and moves of the module.
+    Raises ValueError for an unknown recipe, if nothing is converted, and for sharded parameters on the meta device; TypeError for what is no
+    module, and for parameters of a type that computes in its own way. Nothing is changed then.
     """
     _recipes.check(recipe)
     if not isinstance(module, nn.Module):
         raise TypeError(f"module is of type {type(module).__name__}; it must be a torch.nn.Module")
-    _tell_dynamo()
     chosen = filter or _is_experts
-    converted: dict[nn.Parameter, nn.Parameter] = {}
-    for prefix, owner in module.named_modules():
-        for name, parameter in owner.named_parameters(recurse=False, remove_duplicate=False):
-            if not chosen(f"{prefix}.{name}" if prefix else name, parameter):
-                continue
-            if _is_distributed(parameter):
-                parameter._local_tensor = parameter._local_tensor.as_subclass(_subclass(recipe))
-                converted[parameter] = parameter
-            if parameter not in converted:  # shared parameters stay shared
-                weights = nn.Parameter(parameter.detach().as_subclass(_subclass(recipe)), parameter.requires_grad)
-                weights.grad = parameter.grad
-                converted[parameter] = weights
-            setattr(owner, name, converted[parameter])
+    converted: dict[nn.Parameter, str] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if chosen(name, parameter):
+            converted.setdefault(parameter, name)
     if not converted:
         raise ValueError(f"{type(module).__name__} has no parameters to convert: none of rank 3, or none that the filter chooses")
+    for parameter, name in converted.items():
+        _check_parameter(name, parameter)
+    _tell_dynamo()
+    for parameter in converted:
+        _convert(parameter, _subclass(recipe))
     return module

@@ -4,11 +4,13 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
+import copy
 import pathlib
 from typing import NamedTuple, Optional, Union
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor
 
 from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES
 from moe_opt.torch import _ops
@@ -31,19 +33,36 @@ class MixedWeights(NamedTuple):
     # lets a kernel write them, or puts other tensors in their places, says _replace(constant=False).
     constant: bool = False
 
-    def to(self, device: Union[str, torch.device]) -> MixedWeights:
-        """The same on another device."""
-        w, scales, zeros = self.w.to(device), self.scales.to(device), None if self.zeros is None else self.zeros.to(device)
-        return self if w is self.w else MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(w))
+    def to(self, device: Union[str, torch.device, None] = None, dtype: Optional[torch.dtype] = None) -> MixedWeights:
+        """The same on another device; with dtype, torch.bfloat16 or torch.float16, integers whose scales are of that type: f16 to bf16 rounds them,
+        bf16 to f16 where they are beyond its range. TypeError for another type, and with MX formats, whose scales are powers of two."""
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
+        if dtype is not None and (self.format in MX_FORMATS or dtype not in (torch.bfloat16, torch.float16)):
+            raise TypeError(f"weights of format {self.format!r} have no scales of {dtype}; those of integers may be torch.bfloat16 or torch.float16")
+        w, zeros = self.w.to(device), None if self.zeros is None else self.zeros.to(device)
+        scales = self.scales.to(device=device, dtype=dtype)
+        if w is self.w and scales is self.scales and zeros is self.zeros:
+            return self
+        return MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(scales))
+
+    def __deepcopy__(self, memo: dict) -> MixedWeights:
+        w, scales, zeros = (copy.deepcopy(tensor, memo) for tensor in self[:3])
+        return MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(w))
+
+
+def _may_wait(tensor: Tensor) -> bool:
+    """Whether the host could wait for what writes the tensor, and see its values: it has some, and nothing records the call."""
+    if torch.compiler.is_compiling() or tensor.is_meta or isinstance(tensor, FakeTensor):
+        return False
+    return not tensor.is_cuda or (torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing())
 
 
 def _is_written(tensor: Tensor) -> bool:
     """Whether the host could wait for what writes the tensor, and others on its stream; then it has."""
-    if torch.compiler.is_compiling() or tensor.is_meta:
+    if not _may_wait(tensor):
         return False
     if tensor.is_cuda:
-        if not torch.cuda.is_initialized() or torch.cuda.is_current_stream_capturing():
-            return False
         torch.cuda.current_stream(tensor.device).synchronize()
     return True
 
@@ -61,14 +80,14 @@ def _in_order_1x16(weight: Tensor) -> Tensor:
 
 
 def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:
-    """Weights for mixed_mm: once, when a model is loaded. The host waits until they are written, but where torch.compile or a CUDA graph takes
-    the call; so they are MixedWeights.constant.
+    """Weights for mixed_mm: once, when a model is loaded. The host waits until they are written, and looks at the values of E8M0 scales and zero
+    points, but where torch.compile or a CUDA graph takes the call; so they are MixedWeights.constant.
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
        float8_e4m3fn. N is a multiple of 16.
-    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4, at most 2^31, and MXFP8, at most 2^37; the host waits for
-       these. Groups are of 32, 64 or 128, of MX 32.
-    zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then; the host waits for them.
+    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4, at most 2^31, and MXFP8, at most 2^37. Groups are of 32, 64
+       or a multiple of 128, as of a whole row, of MX 32.
+    zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then.
     format: what the bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN"; "f8E4M3FN".
 
     Raises ValueError where they do not fit, TypeError for what is no tensor.
@@ -85,9 +104,13 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
         raise ValueError(f"weight is {tuple(weight.shape)}; K must not be 0")
     if scales.dim() != weight.dim() or scales.shape[:-1] != weight.shape[:-1] or scales.shape[-1] == 0:
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; all dimensions but the last must be the same")
-    group_size, rest = divmod((1 if is_fp8 else 2) * weight.shape[-1], scales.shape[-1])
+    columns, groups = (1 if is_fp8 else 2) * weight.shape[-1], scales.shape[-1]
+    group_size, rest = columns // groups, columns % groups
+    if not rest and group_size % GROUP_SIZES[-1] == 0 and not is_mx:  # scales of larger groups are those of several of the largest
+        scales, zero_points = (None if given is None else given.repeat_interleave(group_size // GROUP_SIZES[-1], -1) for given in (scales, zero_points))
+        group_size = GROUP_SIZES[-1]
     if rest or group_size not in GROUP_SIZES or (is_mx and group_size != 32):
-        sizes = "32" if is_mx else "32, 64 or 128"
+        sizes = "32" if is_mx else "32, 64 or a multiple of 128"
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; {sizes} weights must share a scale")
     if weight.shape[-2] % 16:
         raise ValueError(f"weight is {tuple(weight.shape)}; N must be a multiple of 16")
@@ -98,10 +121,10 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
         raise ValueError('zero_points are needed with format "ui4"' if zero_points is None else f'format is {format!r}; it must be "ui4" with zero_points')
     if zero_points is not None and (zero_points.dtype != torch.uint8 or zero_points.shape != scales.shape):
         raise ValueError(f"zero_points are {zero_points.dtype} {tuple(zero_points.shape)}; they must be torch.uint8 {tuple(scales.shape)}")
-    greatest = 0 if zero_points is None or zero_points.is_meta or not zero_points.numel() else int(zero_points.max())
+    greatest = int(zero_points.max()) if zero_points is not None and zero_points.numel() and _may_wait(zero_points) else 0
     if greatest > GREATEST_ZERO_POINT:
         raise ValueError(f"zero_points have a {greatest}; they must be 0 to {GREATEST_ZERO_POINT}")
-    greatest = int(scales.view(torch.uint8).max()) - 127 if is_mx and not scales.is_meta and scales.numel() else 0
+    greatest = int(scales.view(torch.uint8).max()) - 127 if is_mx and scales.numel() and _may_wait(scales) else 0
     if is_mx and greatest > GREATEST_SCALES[format]:
         raise ValueError(f"scales have {'NaN' if greatest == 128 else f'2^{greatest}'}; with format {format!r} they must be at most 2^{GREATEST_SCALES[format]}")
     zeros = None if zero_points is None else _side_by_side(zero_points)
@@ -111,8 +134,13 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
     return MixedWeights(packed, scales, zeros, format, group_size, _is_written(packed))
 
 
-def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu") -> MixedWeights:
+def load_mixed_weights(
+    path: Union[str, pathlib.Path], name: str, device: Union[str, torch.device] = "cpu", dtype: Optional[torch.dtype] = None
+) -> MixedWeights:
     """The weights of tensor `name` in a file that `python -m moe_opt.convert` wrote, packed for mixed_mm on this device.
+
+    dtype: that of the tokens, torch.bfloat16 or torch.float16, to which scales of integers are rounded; as in the file without it. Checkpoints of
+    GPTQ and AWQ have scales of f16, and models of bf16 tokens need dtype=torch.bfloat16, which keeps 8 of their 11 bits.
 
     MXFP8 weights may also lie in a checkpoint itself, as compressed-tensors, ModelOpt and others write them: name.weight float8_e4m3fn, and
     name.weight_scale or name.weight_scale_inv, uint8 or float8_e8m0fnu, of 32 weights along K each. Experts that are tensors of their own
@@ -127,6 +155,8 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
         raise ImportError("load_mixed_weights needs safetensors: pip install moe_opt[convert]") from error
 
     place = str(torch.device(device))  # which knows what is no device
+    if place == "meta":
+        raise ValueError("device is meta; weights of a file need one that keeps them")
     if pathlib.Path(path).is_dir():  # safetensors would not say which file
         raise IsADirectoryError(f"{path}: is a folder; it must be a safetensors file")
     try:
@@ -136,17 +166,31 @@ def load_mixed_weights(path: Union[str, pathlib.Path], name: str, device: Union[
             spelled = [f"{name}.{what}" for what in (("scales",) if form else ("weight_scale", "weight_scale_inv"))]
             spelled = [scales for scales in spelled if scales in names]
             if f"{name}.weight" not in names or not spelled:
-                raise KeyError(f"{path}: there are no four-bit or MXFP8 weights {name!r}; python -m moe_opt.convert writes them")
+                raise KeyError(f"{path}: {_missing(name, names, metadata)}")
             weight, scales = file.get_tensor(f"{name}.weight"), file.get_tensor(spelled[0])
             zeros = file.get_tensor(f"{name}.zero_points") if form and f"{name}.zero_points" in names else None
     except SafetensorError as error:
         raise ValueError(f"{path}: is no safetensors file: {error}") from error
     if form is None and scales.dtype == torch.uint8:
         scales = scales.view(torch.float8_e8m0fnu)
+    if dtype is not None and form not in (None, *MX_FORMATS):
+        if dtype not in (torch.bfloat16, torch.float16):
+            raise TypeError(f"dtype is {dtype}; it must be torch.bfloat16 or torch.float16")
+        scales = scales.to(dtype)
     try:
         return pack_mixed_weights(weight, scales, zeros, form or "f8E4M3FN")
     except ValueError as error:
         raise ValueError(f"{path}: weights {name!r}: {error}") from error
+
+
+def _missing(name: str, names: set[str], metadata: dict[str, str]) -> str:
+    """Why a file has no weights of this name."""
+    if {f"{name}.weight", f"{name}.scales"} <= names:
+        return f"weights {name!r} have no metadata '{name}.weight.format', which tells their format and which other tools may have left out"
+    found = sorted(key.removesuffix(".weight.format") for key in metadata if key.endswith(".weight.format"))
+    if found:
+        return f"there are no weights {name!r}; there are {', '.join(found[:3])}" + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return f"there are no four-bit or MXFP8 weights {name!r}; python -m moe_opt.convert writes them"
 
 
 def _check(x: Tensor, weights: MixedWeights, offs: Optional[Tensor], bias: Optional[Tensor]) -> None:

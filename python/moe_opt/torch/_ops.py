@@ -35,6 +35,14 @@ def require_tensors(**arguments: object) -> None:
             raise TypeError(f"{name} is of type {type(given).__name__}; it must be a torch.Tensor")
 
 
+def require_types(**attributes: object) -> None:
+    """TypeError for an element type that is none of torch's, and for what is no name."""
+    for name, given in attributes.items():
+        wanted = torch.dtype if name.endswith("dtype") else str
+        if not isinstance(given, wanted):
+            raise TypeError(f"{name} is {given!r}; it must be {'a torch.dtype' if wanted is torch.dtype else 'a name'}")
+
+
 _functorch = torch._C._functorch
 _transform = _functorch.peek_interpreter_stack
 
@@ -69,8 +77,11 @@ def refuse_derivatives(name: str, *operands: Optional[Tensor]) -> None:
 
 
 def needs_gradient(*operands: Optional[Tensor]) -> bool:
-    """Whether autograd may ask for a gradient of one of these."""
-    return torch.is_grad_enabled() and any(operand is not None and operand.requires_grad for operand in operands)
+    """Whether autograd may ask for a gradient of one of these. A tensor that vmap has wrapped does not say so itself."""
+    if not torch.is_grad_enabled():
+        return False
+    given = [operand for operand in operands if operand is not None]
+    return any(operand.requires_grad for operand in given) or (_transform() is not None and any(_one(operand).requires_grad for operand in given))
 
 
 def require_one_device(*tensors: object) -> None:
@@ -116,6 +127,12 @@ def function(op: str, kind: str, attributes: tuple, operands: tuple, results: tu
     # The gradient of weights has no rows of tokens.
     cleared = ("recipe", "fp8_tensorwise") in attributes and kind != "backward_b"
     return Function(bundle, name, saving=kind.startswith("forward"), cleared=cleared, overlap=overlap)
+
+
+def _require(fits: bool, message: str) -> None:
+    """InvalidArgument for tensors without data, of which no kernel says it."""
+    if not fits:
+        raise InvalidArgument(message)
 
 
 def _kinds(*tensors: Optional[Tensor]) -> tuple[tuple[str, int], ...]:
@@ -267,7 +284,7 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(*operands)
     if offs is None:
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(qa, qb, sa, sb)
-    key = (qa.dim(), qb.dim(), sb.dim(), sb.dtype, accumulate, out_dtype)  # all else is the runtime's to check
+    key = (qa.dim(), qa.dtype, qb.dim(), qb.dtype, sa.dtype, sb.dim(), sb.dtype, accumulate, out_dtype)  # all else is the runtime's to check
     direct = DIRECT_PRODUCTS.get(key)
     if direct is not None:
         return direct(qa, qb, sa, sb, offs)
@@ -298,6 +315,8 @@ def _pack_weights(w, layout="16x64"):
 
 
 def _pack_weights_fake(w, layout="16x64"):
+    _require(w.dtype == torch.uint8 and w.dim() in (2, 3), f"w is {w.dtype} of rank {w.dim()}; it must be torch.uint8 of rank 2 or 3")
+    _require(w.shape[-2] % 16 == 0 and w.shape[-1] % 16 == 0, f"w is {tuple(w.shape)}; N and the bytes of a row must be multiples of 16")
     return w.new_empty((*w.shape[:-2], w.shape[-2] // 16, -(-w.shape[-1] // 32), 512))
 
 
@@ -332,7 +351,12 @@ def _mixed_mm(x, w, scales, zeros, offs, bias, format, group_size, constant=Fals
 
 
 def _mixed_mm_fake(x, w, scales, zeros, offs, bias, format, group_size, constant=False):
-    return x.new_empty((x.shape[0], scales.shape[-2]))
+    columns, (*experts, rows, groups) = x.shape[1], scales.shape
+    packed = (*experts, rows, columns) if format == "f8E4M3FN" else (*experts, rows // 16, -(-columns // 64), 512)
+    _require(group_size in _mixed.GROUP_SIZES, f"group_size is {group_size}; it must be one of {', '.join(map(str, _mixed.GROUP_SIZES))}")
+    _require(groups * group_size == columns, f"scales are {tuple(scales.shape)} and x is {tuple(x.shape)}; {group_size} columns share a scale")
+    _require(tuple(w.shape) == packed, f"w is {tuple(w.shape)}; it must be {packed}")
+    return x.new_empty((x.shape[0], rows))
 
 
 define_without_gradient(
