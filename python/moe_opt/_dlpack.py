@@ -213,6 +213,8 @@ def view(array: Any, element: str, is_written: bool, stream: Optional[int]) -> V
         return view_memory(array)
     if not hasattr(array, "__dlpack__"):
         raise TypeError(f"is a {type(array).__name__}, which has no __dlpack__")
+    if hasattr(array, "is_neg") and array.is_neg():  # a view of torch, whose memory has the other sign
+        raise ValueError("is a negative view of its memory; resolve_neg() makes a tensor of it")
     if place(array).type not in (CUDA, CUDA_MANAGED):
         found = view_capsule(_export(array), is_written)
     else:

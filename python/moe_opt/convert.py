@@ -250,6 +250,15 @@ def _join(name: str, parts: Sequence[Quantized]) -> Quantized:
     )
 
 
+def _stack_bias(results: dict[str, Array], name: str, members: Sequence[str]) -> None:
+    """The biases of experts, where all have one of the same shape, as one tensor beside their weights."""
+    biases = [results.get(f"{member}.bias") for member in members]
+    if members == [name] or any(bias is None or bias.shape != biases[0].shape or bias.dtype != biases[0].dtype for bias in biases):  # type: ignore[union-attr]
+        return
+    _require(f"{name}.bias" not in results, f"{name}.bias", "is in the checkpoint already, and would be overwritten")
+    results[f"{name}.bias"] = numpy.stack([results.pop(f"{member}.bias") for member in members])
+
+
 def _is_fp8(found: Quantized) -> bool:
     return found.weight.dtype != numpy.uint8
 
@@ -295,6 +304,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
             _require(f"{name}.{what}" not in results, f"{name}.{what}", "is in the checkpoint already, and would be overwritten")
             results[f"{name}.{what}"] = numpy.ascontiguousarray(tensor)
         metadata |= {f"{name}.weight.format": kind, f"{name}.weight.group_size": str(size)}
+        _stack_bias(results, name, members)
     return results, metadata
 
 

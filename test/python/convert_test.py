@@ -244,6 +244,13 @@ class Formats(Case):
             f"{name}.weight": (12, N, K // 2), f"{name}.scales": (12, N, K // 32), f"{name}.zero_points": (12, N, K // 32)
         })  # fmt: skip
         numpy.testing.assert_array_equal(values(found, metadata, name), numpy.stack([one.values for one in ones]))
+        biases = {f"layers.0.mlp.experts.{index}.down_proj.bias": numpy.full(N, index, numpy.float16) for index in range(len(ones))}
+        found, _ = self.check(tensors | biases, "gptq", {name: numpy.stack([one.values for one in ones])}, "ui4")
+        numpy.testing.assert_array_equal(found[f"{name}.bias"], numpy.stack(list(biases.values())))
+        self.assertFalse(biases.keys() & found.keys())
+        del biases["layers.0.mlp.experts.0.down_proj.bias"]  # one without
+        found, _ = self.check(tensors | biases, "gptq", {name: numpy.stack([one.values for one in ones])}, "ui4")
+        self.assertTrue(biases.keys() <= found.keys())
 
     def test_one_expert_has_its_dimension(self):
         one = Weights()

@@ -223,6 +223,8 @@ def scaled_mm(
     arguments = {"qa": qa, "qb": qb, "sa": sa, "sb": sb} | ({} if offs is None else {"offs": offs})
     _arguments.require_tensors(**arguments)
     _arguments.require_attributes(accumulate=accumulate)
+    if out_dtype is None:  # which numpy takes for float64
+        raise TypeError("out_dtype is None; it must be a type of JAX")
     attributes, is_mx = {"accumulate": accumulate}, sa.dtype == DTYPES["f8E8M0FNU"]
     if is_mx and all(isinstance(size, int) for size in (*qa.shape, *qb.shape)):
         attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, True, _name(out_dtype))
