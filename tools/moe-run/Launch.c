@@ -141,3 +141,24 @@ moe_ref_tensor_t moe__run_part(const moe_ref_tensor_t *tensor, int dimension, in
       (uint8_t *)part.data + begin * part.strides[dimension] * (moe_ref_dtype_bits(part.dtype) / 8);
   return part;
 }
+
+void moe__run_put_evens_first(const moe_ref_tensor_t *x) {
+  enum { ORDERED = 16 };
+  const int last = x->rank - 1;
+  const int64_t step = x->strides[last];
+  int64_t rows = 1;
+  for (int d = 0; d < last; d++)
+    rows *= x->shape[d];
+  for (int64_t m = 0; m < rows; m++) {
+    uint16_t before[ORDERED], *row = x->data;
+    for (int64_t d = last - 1, left = m; d >= 0; left /= x->shape[d--])
+      row += left % x->shape[d] * x->strides[d];
+    for (int64_t first = 0; first < x->shape[last]; first += ORDERED) {
+      uint16_t *at = row + first * step;
+      for (int64_t i = 0; i < ORDERED; i++)
+        before[i] = at[i * step];
+      for (int64_t i = 0; i < ORDERED; i++)
+        at[i * step] = before[2 * i % ORDERED + 2 * i / ORDERED];
+    }
+  }
+}

@@ -151,4 +151,8 @@ int moe__run_slice(const moe__run_launch_t *launch, int64_t slice, int64_t *out_
 moe_ref_tensor_t moe__run_part(const moe_ref_tensor_t *tensor, int dimension, int64_t begin,
                                int64_t end);
 
+/* Puts the columns of x, of 16 bits, into the order "evens_first": of each 16 those with an
+ * even number first. */
+void moe__run_put_evens_first(const moe_ref_tensor_t *x);
+
 #endif /* MOE_RUN_LAUNCH_H */

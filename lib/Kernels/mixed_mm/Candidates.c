@@ -3,7 +3,7 @@
  * pages, of which the tables name the headings.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
-#include "lib/Kernels/mixed_mm/Candidates.h"
+#include "lib/Kernels/mixed_mm/CandidateRows.h"
 
 #include "lib/Builder/Inspect.h"
 #include "lib/Dialect/Dialect.h"
@@ -16,39 +16,10 @@
 
 #include <math.h>
 
-/* ---- Tables ----
- *
- * Each table has a row for a class of products. A product has the schedules of the first row that
- * has room for its tokens and asks for nothing that the product is not; the last row takes all. */
+/* ---- Rows of weights ---- */
 
-/* Schedules of warpgroups: tiles of n tokens and w warpgroups, s stages of d columns. Of those that
- * are split two warpgroups of `ctas` CTAs divide the columns of the weights; results go through
- * shared memory where these CTAs have some tokens each in the end. */
-#define TILE(n, w, d, s)                                                                           \
-  { MOE__TILE(n, w, d, s) }
-#define DIVIDED(n, d, s, ctas)                                                                     \
-  MOE__TILE(n, 2, d, s), .split = (ctas), .staged = (ctas) > 1 && (n) % (8 * (ctas)) == 0
-#define SPLIT(n, d, s, ctas)                                                                       \
-  { DIVIDED(n, d, s, ctas) }
-#define LONG(n, w, d, s)                                                                           \
-  { MOE__TILE(n, w, d, s), MOE__LONG_SUMS }
-#define LONG_SPLIT(n, d, s, ctas)                                                                  \
-  { DIVIDED(n, d, s, ctas), MOE__LONG_SUMS }
-/* Weights become numbers in the registers of those before, and two CTAs may have rows in common. */
-#define LONG_BEHIND(n, s, is_common)                                                               \
-  { MOE__TILE(n, 4, 128, s), MOE__LONG_SUMS, .behind = 1, .common = (is_common) }
-
-#define MOST_CANDIDATES 3
-#define ALL INT64_MAX
-#define ANY 0
-
-typedef struct row_t {
-  int64_t tokens; /* up to so many */
-  unsigned asks;  /* what the product must be: bits, for each table its own */
-  moe__mixed_schedule_t schedules[MOST_CANDIDATES]; /* the default first; no tile_n: none */
-} row_t;
-
-static moe__candidates_t candidates_of(const row_t *row, int64_t tokens, unsigned is) {
+moe__candidates_t moe__mixed_row_candidates(const moe__mixed_row_t *row, int64_t tokens,
+                                            unsigned is) {
   while (tokens > row->tokens || (row->asks & is) != row->asks)
     row++;
   int count = 0;
@@ -56,34 +27,6 @@ static moe__candidates_t candidates_of(const row_t *row, int64_t tokens, unsigne
     count++;
   return (moe__candidates_t){row->schedules, count};
 }
-
-static unsigned bit_if(bool condition, unsigned bit) {
-  return condition ? bit : 0;
-}
-
-/* Rows of weights, over which tiles of a few tokens are spread: how many CTAs may divide the
- * columns of tiles of 128 rows, at most, so that all run at once. */
-enum {
-  EIGHT = 1 << 0,
-  FOUR = 1 << 1,
-  TWO = 1 << 2, /* or the rows are not known */
-  ONE = 1 << 3,
-  MANY = 1 << 4, /* more tiles than multiprocessors */
-  KNOWN = 1 << 5,
-  /* Tiles of 256 rows leave multiprocessors idle that those of two CTAs with rows in common do not.
-   */
-  COMMON = 1 << 6,
-};
-
-/* Rows of a table, one for each of these numbers of CTAs; the second candidate has another one. */
-#define BY_SPLIT(tokens, asks, SCHEDULE)                                                           \
-  {(tokens), (asks) | EIGHT, {SCHEDULE(8), SCHEDULE(4)}},                                          \
-      {(tokens), (asks) | FOUR, {SCHEDULE(4), SCHEDULE(2)}},                                       \
-      {(tokens), (asks) | TWO, {SCHEDULE(2), SCHEDULE(4)}}, {                                      \
-    (tokens), (asks) | ONE, {                                                                      \
-      SCHEDULE(1), SCHEDULE(2)                                                                     \
-    }                                                                                              \
-  }
 
 /* mixed_sizes.md, "Clusters that run at once": a cluster is of multiprocessors that belong
  * together, of which an H100 or H200 has eight groups of different sizes. */
@@ -124,7 +67,7 @@ bool moe__mixed_may_split(double tiles, int64_t columns, int ctas) {
          (columns < 0 || columns >= (int64_t)ctas * COLUMNS_OF_CTA);
 }
 
-static unsigned of_rows(const moe__mixed_product_t *p) {
+unsigned moe__mixed_class_of_rows(const moe__mixed_product_t *p) {
   if (p->rows < 0)
     return TWO;
   int64_t tiles = moe__mixed_tiles_of_rows(p->rows, 2);
@@ -134,7 +77,7 @@ static unsigned of_rows(const moe__mixed_product_t *p) {
   for (int ctas = 2; ctas <= 8; ctas *= 2)
     if (moe__mixed_may_split((double)tiles, p->columns, ctas))
       class = ctas == 2 ? TWO : ctas == 4 ? FOUR : EIGHT;
-  return class | KNOWN | bit_if(wants_common_rows(p), COMMON);
+  return class | KNOWN | moe__mixed_bit_if(wants_common_rows(p), COMMON);
 }
 
 /* ---- Four bits, up to 64 tokens without experts ----
@@ -175,7 +118,7 @@ enum {
 #define SCALED_64(ctas) LONG_SPLIT(64, 128, 6, ctas)
 
 /* By how many CTAs columns are divided: mixed_sizes.md, "Clusters that run at once". */
-static const row_t DENSE[] = {
+static const moe__mixed_row_t DENSE[] = {
     /* mixed_few_tokens.md, "Up to 16 tokens, in panels", is before these: CandidatesPanels.c */
     /* mixed_steps.md, "Schedules of warpgroups, timed earlier" */
     {8, MANY, {TILE(8, 4, 256, 4), SPLIT(8, 256, 8, 2), SPLIT(8, 256, 8, 4)}},
@@ -235,17 +178,18 @@ static bool is_tight(const moe__mixed_product_t *p) {
 
 static moe__candidates_t dense_candidates(const moe__mixed_product_t *p) {
   bool many = moe__mixed_tiles_of_rows(p->rows, 2) > MOE__MULTIPROCESSORS;
-  return candidates_of(
+  return moe__mixed_row_candidates(
       DENSE, p->tokens,
-      of_rows(p) | bit_if(p->is_usual_64, USUAL_64) |
-          bit_if(p->is_bf16_i4 && p->group == 64, I4_64) |
-          bit_if(p->wants_scaled_weights && !p->has_row_powers, SCALED) |
-          bit_if(many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 4)),
-                 IDLE_256) |
-          bit_if(many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 2)),
-                 IDLE_128) |
-          bit_if(is_tight(p), TIGHT) | bit_if(p->has_bias && p->group == 32, BIASED) |
-          bit_if(p->numbers == MOE__NUMBERS_CLASSES, MANY_NUMBERS));
+      moe__mixed_class_of_rows(p) | moe__mixed_bit_if(p->is_usual_64, USUAL_64) |
+          moe__mixed_bit_if(p->is_bf16_i4 && p->group == 64, I4_64) |
+          moe__mixed_bit_if(p->wants_scaled_weights && !p->has_row_powers, SCALED) |
+          moe__mixed_bit_if(
+              many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 4)), IDLE_256) |
+          moe__mixed_bit_if(
+              many && moe__mixed_leaves_some_idle(moe__mixed_tiles_of_rows(p->rows, 2)), IDLE_128) |
+          moe__mixed_bit_if(is_tight(p), TIGHT) |
+          moe__mixed_bit_if(p->has_bias && p->group == 32, BIASED) |
+          moe__mixed_bit_if(p->numbers == MOE__NUMBERS_CLASSES, MANY_NUMBERS));
 }
 
 /* ---- Four bits, with experts ----
@@ -300,18 +244,12 @@ enum {
    {{LARGE_PANELS(3), .spread = 1, __VA_ARGS__}, {FOUR_PANELS, __VA_ARGS__}}},                     \
   {FEW_EACH, (asks), {{FOUR_PANELS, __VA_ARGS__}, {FOUR_PANELS_SHORT, __VA_ARGS__}}}
 /* clang-format on */
-/* Weights are multiplied by their scales, in tiles of k widths, and the results go through shared
- * memory; by three warpgroups not behind the piece before. */
-#define BEHIND_WIDTHS(n, w, s, k)                                                                  \
-  MOE__TILE(n, w, 128, s), MOE__LONG_SUMS, .behind = 1, .staged = 1, .widths = (k)
-#define LONG_WIDTHS(n, w, s, k)                                                                    \
-  { BEHIND_WIDTHS(n, w, s, k) }
 #define BY_THREE_WARPGROUPS                                                                        \
   { MOE__TILE(128, 3, 128, 3), MOE__LONG_SUMS, .staged = 1, .widths = 4 }
 #define PARTS(n, s)                                                                                \
   { MOE__TILE(n, 2, 256, s), .token_parts = 2 }
 
-static const row_t EXPERTS[] = {
+static const moe__mixed_row_t EXPERTS[] = {
     /* mixed_experts.md, "Few tokens, small tiles" */
     INTEGER_ROWS(INTEGERS, .subnormal = 1),
     {FEW_EACH, SAME_TYPES | E2M1 | HALF_A_ROUND, {{FOUR_PANELS}, {EIGHT_PANELS}}},
@@ -388,8 +326,8 @@ enum {
   {ALL, ANY, {{PARTS_OF(128), __VA_ARGS__}, {PARTS_OF(112), __VA_ARGS__}}},
 /* clang-format on */
 
-static const row_t SHIFTED_GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 1)};
-static const row_t GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 0)};
+static const moe__mixed_row_t SHIFTED_GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 1)};
+static const moe__mixed_row_t GROUP_SUMS[] = {GROUP_SUM_ROWS(.subnormal = 0)};
 
 /* By the experts that have tokens, on average: where the rows are not known they are many. */
 static unsigned of_rounds(const moe__mixed_product_t *p) {
@@ -397,133 +335,38 @@ static unsigned of_rounds(const moe__mixed_product_t *p) {
     return MANY_ROUNDS;
   double tiles = p->touched * (double)moe__mixed_quotient_up(p->rows, 128);
   double rounds = tiles / (2 * MOE__MULTIPROCESSORS);
-  return bit_if(rounds <= 0.5, HALF_A_ROUND) | bit_if(rounds <= 0.75, MOST_OF_A_ROUND) |
-         bit_if(rounds <= 1, ONE_ROUND) | bit_if(rounds > 1.5 && rounds <= 2, TWO_ROUNDS) |
-         bit_if(rounds <= 4, FEW_ROUNDS) | bit_if(rounds > 16, MANY_ROUNDS);
+  return moe__mixed_bit_if(rounds <= 0.5, HALF_A_ROUND) |
+         moe__mixed_bit_if(rounds <= 0.75, MOST_OF_A_ROUND) |
+         moe__mixed_bit_if(rounds <= 1, ONE_ROUND) |
+         moe__mixed_bit_if(rounds > 1.5 && rounds <= 2, TWO_ROUNDS) |
+         moe__mixed_bit_if(rounds <= 4, FEW_ROUNDS) | moe__mixed_bit_if(rounds > 16, MANY_ROUNDS);
 }
 
 static moe__candidates_t usual_expert_candidates(const moe__mixed_product_t *p) {
   if (p->tokens > FEW_EACH && p->has_same_types && !p->wants_scaled_weights)
-    return candidates_of(p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
-                         bit_if(p->group != 32, LONG_GROUPS) |
-                             bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES));
-  return candidates_of(
+    return moe__mixed_row_candidates(
+        p->is_bf16_integer ? SHIFTED_GROUP_SUMS : GROUP_SUMS, p->tokens,
+        moe__mixed_bit_if(p->group != 32, LONG_GROUPS) |
+            moe__mixed_bit_if(p->group != 32 && !p->has_zeros, LONG_STAGES));
+  return moe__mixed_row_candidates(
       EXPERTS, p->tokens,
-      of_rounds(p) | bit_if(p->is_e2m1, E2M1) | bit_if(p->has_same_types, SAME_TYPES) |
-          bit_if(p->is_usual_mxfp4, USUAL_MXFP4) | bit_if(p->is_bf16_integer, INTEGERS) |
-          bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
-          bit_if(p->has_row_powers && !p->has_token_scales &&
-                     (p->group == 128 || (p->columns >= 0 && p->columns <= TIGHT_COLUMNS)),
-                 TIGHT_POWERS) |
-          bit_if(p->numbers > 1, NUMBERS_5) | bit_if(p->numbers > 2, NUMBERS_7));
+      of_rounds(p) | moe__mixed_bit_if(p->is_e2m1, E2M1) |
+          moe__mixed_bit_if(p->has_same_types, SAME_TYPES) |
+          moe__mixed_bit_if(p->is_usual_mxfp4, USUAL_MXFP4) |
+          moe__mixed_bit_if(p->is_bf16_integer, INTEGERS) |
+          moe__mixed_bit_if(p->wants_scaled_weights, p->has_row_powers ? ROW_POWERS : SCALED_E2M1) |
+          moe__mixed_bit_if(
+              p->has_row_powers && !p->has_token_scales &&
+                  (p->group == 128 || (p->columns >= 0 && p->columns <= TIGHT_COLUMNS)),
+              TIGHT_POWERS) |
+          moe__mixed_bit_if(p->numbers > 1, NUMBERS_5) |
+          moe__mixed_bit_if(p->numbers > 2, NUMBERS_7));
 }
 
 static moe__candidates_t expert_candidates(const moe__mixed_product_t *p) {
   if (p->tokens > FEW_EACH && moe__mixed_are_few_experts(p))
     return moe__mixed_few_candidates(p, usual_expert_candidates);
   return usual_expert_candidates(p);
-}
-
-/* ---- FP8 weights ----
- *
- * They have twice the bytes in a stage. With experts tiles have room for the tokens of most of
- * them, since weights of the next tile would be turned into numbers again. */
-
-enum {
-  BY_ROWS = 1 << 7, /* scales lie by rows, and take more of a stage */
-  SIZED = 1 << 8,   /* tokens and experts are known, and where scales lie by rows experts are few */
-  ODD = 1 << 9,     /* an odd number of tiles of 128 rows, and few */
-  IN_F16 = 1 << 10, /* tokens are of f16 */
-  SHORT = 1 << 11   /* rows of few columns; from 2048 to 7168 nothing was timed */
-};
-
-#define FEW_COLUMNS 3072
-
-#define MOST_FEW_GROUPS 512
-
-/* Nobody reads the weights again. */
-#define ONCE_IN_EIGHTHS(n)                                                                         \
-  { BEHIND_WIDTHS(n, 4, 3, 8), .once = 1 }
-#define ONCE_IN_QUARTERS(n, s)                                                                     \
-  { BEHIND_WIDTHS(n, 4, s, 4), .once = 1 }
-/* Results go through shared memory, and CTAs share tokens. */
-#define STAGED(n, w, ctas)                                                                         \
-  { MOE__TILE(n, w, 128, 3), MOE__LONG_SUMS, .staged = 1, .share = (ctas) }
-
-#define FP8_8(ctas) LONG_SPLIT(8, 256, 5, ctas)
-#define FP8_16(ctas) LONG_SPLIT(16, 256, 4, ctas)
-#define FP8_32(ctas) LONG_SPLIT(32, 128, 7, ctas)
-#define FP8_64(ctas) LONG_SPLIT(64, 128, 5, ctas)
-
-/* Without experts; mixed_mxfp8.md, "The kernel and its defaults". */
-static const row_t FP8_DENSE[] = {
-    {8, MANY, {LONG(8, 4, 128, 5), FP8_8(2)}},
-    BY_SPLIT(8, ANY, FP8_8),
-    {16, MANY, {LONG(16, 4, 128, 5), FP8_16(2)}},
-    BY_SPLIT(16, ANY, FP8_16),
-    {32, MANY, {LONG(32, 4, 128, 5), FP8_32(2)}},
-    BY_SPLIT(32, ANY, FP8_32),
-    /* mixed_few_tokens.md, "28672 rows, 33 to 64 tokens" */
-    {64, COMMON, {LONG_BEHIND(64, 4, 1), LONG_BEHIND(64, 4, 0)}},
-    {64, MANY, {LONG(64, 4, 128, 4), FP8_64(2)}},
-    BY_SPLIT(64, ANY, FP8_64),
-};
-
-/* With experts; the same page. */
-static const row_t FP8_EXPERTS[] = {
-    {4, BY_ROWS, {LONG(8, 4, 128, 5), LONG(16, 4, 128, 4)}},
-    {4, ANY, {LONG(8, 4, 128, 6), LONG(16, 4, 128, 5)}},
-    {10, BY_ROWS, {LONG(16, 4, 128, 4), LONG(32, 4, 128, 4)}},
-    {10, ANY, {LONG(16, 4, 128, 5), LONG(32, 4, 128, 5)}},
-    /* mixed_mxfp8.md, "More widths" */
-    {36, SIZED | BY_ROWS, {LONG_WIDTHS(64, 4, 3, 4), LONG(64, 4, 128, 4)}},
-    /* grouped_mx_blocks.md, "Both operands in f16" */
-    {36, SIZED | IN_F16 | SHORT, {ONCE_IN_QUARTERS(64, 4), LONG_WIDTHS(64, 4, 4, 4)}},
-    {36, SIZED, {LONG_WIDTHS(64, 4, 4, 4), LONG(64, 4, 128, 4)}},
-    {64, SIZED | IN_F16 | SHORT, {ONCE_IN_QUARTERS(128, 3), LONG_WIDTHS(128, 4, 3, 4)}},
-    {64, SIZED | IN_F16, {LONG_WIDTHS(128, 4, 3, 4), STAGED(128, 3, 1)}},
-    {64, SIZED, {ONCE_IN_EIGHTHS(128), LONG_WIDTHS(128, 4, 3, 4)}},
-    {384, SIZED, {LONG_WIDTHS(128, 4, 3, 4), STAGED(128, 3, 1)}},
-    /* mixed_mxfp8.md, "The kernel and its defaults" */
-    {20, BY_ROWS, {LONG(32, 4, 128, 4), LONG(64, 4, 128, 4)}},
-    {64, ANY, {LONG(64, 4, 128, 4), LONG(112, 3, 128, 3)}},
-    /* grouped_mx_blocks.md, "Weights that become bf16 in the product" */
-    {384, ANY, {STAGED(128, 3, 1), STAGED(208, 2, 2)}},
-    {ALL, ODD, {STAGED(208, 2, 1), STAGED(128, 3, 1)}},
-    {ALL, ANY, {STAGED(208, 2, 2), STAGED(128, 3, 1)}},
-};
-
-/* Results of 32 bits would show what the tensor core cuts off long sums. Not timed. */
-static const row_t FP8_F32[] = {
-    {16, ANY, {{MOE__TILE(16, 2, 128, 8), .scaled_weights = 1}}},
-    {64, ANY, {{MOE__TILE(64, 2, 128, 6), .scaled_weights = 1}}},
-    {ALL, ANY, {{MOE__TILE(128, 2, 128, 4), .scaled_weights = 1}}},
-};
-
-static int64_t fp8_tokens(const moe__mixed_product_t *p) {
-  return p->tokens < 0 ? MOE__FEW_TOKENS : p->tokens;
-}
-
-static moe__candidates_t usual_fp8_expert_candidates(const moe__mixed_product_t *p) {
-  int64_t row_tiles = p->rows < 0 ? 0 : moe__mixed_tiles_of_rows(p->rows, 2);
-  return candidates_of(
-      FP8_EXPERTS, fp8_tokens(p),
-      bit_if(p->has_scales_of_rows, BY_ROWS) |
-          bit_if(p->tokens >= 0 && (!p->has_scales_of_rows || p->experts <= MOST_FEW_GROUPS),
-                 SIZED) |
-          bit_if(row_tiles % 2 && row_tiles < 16, ODD) | bit_if(p->has_row_powers, IN_F16) |
-          bit_if(p->columns >= 0 && p->columns <= FEW_COLUMNS, SHORT));
-}
-
-static moe__candidates_t fp8_candidates(const moe__mixed_product_t *p) {
-  int64_t tokens = fp8_tokens(p);
-  if (p->has_f32_results)
-    return candidates_of(FP8_F32, tokens, ANY);
-  if (!p->has_experts)
-    return tokens <= MOE__FEW_TOKENS ? candidates_of(FP8_DENSE, tokens, of_rows(p))
-                                     : moe__mixed_wide_candidates(p);
-  return moe__mixed_are_few_experts(p) ? moe__mixed_few_candidates(p, usual_fp8_expert_candidates)
-                                       : usual_fp8_expert_candidates(p);
 }
 
 /* ---- The product ---- */
@@ -596,9 +439,9 @@ static moe__mixed_product_t product_of(MlirOperation op) {
 moe__candidates_t moe__mixed_candidates(MlirOperation op) {
   moe__mixed_product_t p = product_of(op);
   if (p.is_fp8)
-    return fp8_candidates(&p);
+    return moe__mixed_fp8_candidates(&p);
   if (p.tokens < 0)
-    return candidates_of(DENSE, MOE__FEW_TOKENS, MANY);
+    return moe__mixed_row_candidates(DENSE, MOE__FEW_TOKENS, MANY);
   if (p.has_experts)
     return expert_candidates(&p);
   if (p.tokens <= 16 && p.rows >= 0 && p.numbers < MOE__NUMBERS_CLASSES)

@@ -1,7 +1,8 @@
 /* Candidates.h - what the choice of a schedule of four-bit weights depends on, and how schedules
  * are written in its tables.
  *
- * Candidates.c has the tables: up to 64 tokens, with experts, and of FP8 weights.
+ * Candidates.c has the tables of four-bit weights up to 64 tokens and with experts, CandidatesFp8.c
+ * those of FP8 weights.
  * CandidatesPanels.c has up to 16 tokens, whose panels are computed from the rows.
  * CandidatesWide.c has more than 64 tokens, and CandidatesFew.c few experts: tiles are those that
  * take the least time by a model.
@@ -70,6 +71,9 @@ bool moe__mixed_leaves_some_idle(int64_t tiles);
 
 /* Up to 16 tokens of as many rows as are known, without experts, and numbers of a class. */
 moe__candidates_t moe__mixed_panel_candidates(const moe__mixed_product_t *product);
+
+/* FP8 weights. */
+moe__candidates_t moe__mixed_fp8_candidates(const moe__mixed_product_t *product);
 
 /* More than 64 tokens, without experts. */
 moe__candidates_t moe__mixed_wide_candidates(const moe__mixed_product_t *product);

@@ -32,21 +32,6 @@ static moe_ref_status_t run(const moe__run_launch_t *launch, int64_t slice) {
   return moe_ref_quantize_f16(&rows[0], &rows[1], &rows[2]);
 }
 
-enum { ORDERED = 16 }; /* columns that are brought into another order */
-
-/* Rows of x in the order "evens_first": of each 16 columns those with an even number first. */
-static void put_evens_first(const moe_ref_tensor_t *x) {
-  uint16_t before[ORDERED], *halves = x->data;
-  for (int64_t m = 0; m < x->shape[0]; m++)
-    for (int64_t first = 0; first < x->shape[1]; first += ORDERED) {
-      uint16_t *at = halves + m * x->strides[0] + first * x->strides[1];
-      for (int64_t i = 0; i < ORDERED; i++)
-        before[i] = at[i * x->strides[1]];
-      for (int64_t i = 0; i < ORDERED; i++)
-        at[i * x->strides[1]] = before[2 * i % ORDERED + 2 * i / ORDERED];
-    }
-}
-
 static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
   static const char *const roles[] = {"q", "scales", "x", "scales_x"};
   int64_t begin, end;
@@ -56,7 +41,7 @@ static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t 
     rows[i] = moe__run_part(moe__run_tensor(launch, roles[i]), 0, begin, end);
   const moe_ref_status_t status = moe_ref_dequantize_f16(&rows[0], &rows[1], &rows[2], &rows[3]);
   if (status == MOE_REF_OK && launch->mx.evens_first)
-    put_evens_first(&rows[2]);
+    moe__run_put_evens_first(&rows[2]);
   return status;
 }
 

@@ -151,35 +151,16 @@ static moe_ref_status_t run_round(const moe__run_launch_t *launch, int64_t slice
                           launch->mx.mode, launch->mx.element, &direction.q);
 }
 
-enum { ORDERED = 16 }; /* columns that are brought into another order */
-
-/* Of each 16 columns of q, row-major, those with an even number become the first of x. */
-static moe_ref_status_t dequantize_evens_first(const direction_t *direction, int64_t block) {
-  const int axis = direction->axis;
-  for (int64_t odd = 0; odd < 2; odd++)
-    for (int64_t first = 0; first < direction->q.shape[axis]; first += ORDERED)
-      for (int64_t i = 0; i < ORDERED / 2; i++) {
-        const int64_t from = first + 2 * i + odd, to = first + ORDERED / 2 * odd + i;
-        const moe_ref_tensor_t q = moe__run_part(&direction->q, axis, from, from + 1),
-                               x = moe__run_part(&direction->x, axis, to, to + 1),
-                               scales = moe__run_part(&direction->scales, axis, from / block,
-                                                      from / block + 1);
-        const moe_ref_status_t status = moe_ref_mx_dequantize(&q, &scales, axis, 1, &x);
-        if (status != MOE_REF_OK)
-          return status;
-      }
-  return MOE_REF_OK;
-}
-
 static moe_ref_status_t run_dequantize(const moe__run_launch_t *launch, int64_t slice) {
   const direction_t direction = slice_direction(launch, slice);
   if (offs_of(launch))
     return (launch->mx.aligned ? moe_ref_mx_dequantize_aligned : moe_ref_mx_dequantize_groups)(
         &direction.q, &direction.scales, offs_of(launch), launch->mx.block_size, &direction.x);
-  if (launch->mx.evens_first)
-    return dequantize_evens_first(&direction, launch->mx.block_size);
-  return moe_ref_mx_dequantize(&direction.q, &direction.scales, direction.axis,
-                               launch->mx.block_size, &direction.x);
+  const moe_ref_status_t status = moe_ref_mx_dequantize(
+      &direction.q, &direction.scales, direction.axis, launch->mx.block_size, &direction.x);
+  if (status == MOE_REF_OK && launch->mx.evens_first)
+    moe__run_put_evens_first(&direction.x);
+  return status;
 }
 
 /* All operands are seen in the same cells, if not of the same length. */
