@@ -1,5 +1,5 @@
-/* CandidateRows.h - tables of schedules of products of four-bit or FP8 weights: how a row is written
- * and found.
+/* CandidateRows.h - tables of schedules of products of four-bit or FP8 weights: how a row is
+ * written and found.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_CANDIDATE_ROWS_H

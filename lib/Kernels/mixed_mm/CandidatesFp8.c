@@ -1,5 +1,5 @@
-/* CandidatesFp8.c - which schedules a product of FP8 weights has, up to 64 tokens without experts and
- * with experts: see Candidates.h.
+/* CandidatesFp8.c - which schedules a product of FP8 weights has, up to 64 tokens without experts
+ * and with experts: see Candidates.h.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Kernels/Requirements.h"
