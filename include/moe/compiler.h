@@ -215,10 +215,11 @@ MOE_API const moe_dialect_info_t *moe_compiler_dialects(size_t *out_count);
 
 typedef struct moe_module_t moe_module_t;
 
-/* Parses and verifies `length` bytes of MLIR, text or bytecode. `name` is the file name of
- * diagnostics. Both are copied. Arguments and results of functions that have no `moe.name` get
- * one from the text: the launch plan and the manifest call them so. MOE_INVALID_INPUT where the
- * text is wrong. *out_module is owned by the caller. */
+/* Parses and verifies `length` bytes of MLIR, text or bytecode. Bytecode is trusted: MLIR's reader
+ * may hang on a damaged one. `name` is the file name of diagnostics. Both are copied. Arguments and
+ * results of functions that have no `moe.name` get one from the text: the launch plan and the
+ * manifest call them so. MOE_INVALID_INPUT where the text is wrong. *out_module is owned by the
+ * caller. */
 MOE_API moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const char *text,
                                       size_t length, moe_module_t **out_module);
 
