@@ -67,8 +67,8 @@ typedef enum moe_emu_pending_t {
 } moe_emu_pending_t;
 
 /* Global memory that a launch may touch: [address, address + bytes), memory of this process.
- * Nothing outside of all buffers is ever read or written. Buffers must not overlap, and no address
- * is 0. */
+ * Nothing outside of all buffers is ever read or written. Buffers must not overlap, and none that
+ * has bytes is at address 0. */
 typedef struct moe_emu_buffer_t {
   uint64_t address;
   uint64_t bytes;
