@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME "moe.name"
+#define NAME MOE__NAME
 
 static void *grown(void *list, size_t count, size_t size) {
   list = realloc(list, (count + 1) * size);
@@ -337,7 +337,7 @@ static MlirAttribute dictionaries(MlirContext context, const ports_t *ports) {
       MlirNamedAttribute entry = mlirDictionaryAttrGetElement(old, j);
       MlirStringRef key = mlirIdentifierStr(entry.name);
       if (mlirStringRefEqual(key, mlirStringRefCreateFromCString(NAME)) ||
-          mlirStringRefEqual(key, mlirStringRefCreateFromCString(MOE__CUT_WANTED)))
+          mlirStringRefEqual(key, mlirStringRefCreateFromCString(MOE__DIFFERENTIABLE)))
         continue;
       entries = grown(entries, (size_t)count, sizeof *entries);
       entries[count++] = entry;
@@ -454,8 +454,8 @@ void moe__cut(const moe__cut_t *cut) {
   find_needed(&forward, NULL);
 
   char *names[2] = {part_name(function, "forward"), part_name(function, "backward")};
-  build(&forward, NULL, names[0], MOE__CUT_BACKWARD, names[1]);
-  build(&backward, &later, names[1], MOE__CUT_FORWARD, names[0]);
+  build(&forward, NULL, names[0], MOE__BACKWARD_FUNCTION, names[1]);
+  build(&backward, &later, names[1], MOE__FORWARD_FUNCTION, names[0]);
   mlirOperationDestroy(function);
   free(names[0]);
   free(names[1]);

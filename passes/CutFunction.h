@@ -15,14 +15,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Attributes of the two functions, each the symbol of the other: of the backward function that
- * of its forward one, of that the backward one's. */
-#define MOE__CUT_FORWARD "moe.forward"
-#define MOE__CUT_BACKWARD "moe.backward"
-
-/* An attribute of arguments that is not one of the parts'. */
-#define MOE__CUT_WANTED "moe.differentiable"
-
 /* A function whose last arguments, and whose last results, are those of the backward part alone. */
 typedef struct moe__cut_t {
   MlirOperation function;

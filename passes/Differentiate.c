@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WANTED MOE__CUT_WANTED
+#define WANTED MOE__DIFFERENTIABLE
 
 /* ---- The function with its gradients ---- */
 
@@ -436,8 +436,8 @@ static bool append_gradients(joint_t *joint) {
 /* The functions to differentiate: that have a body and are not what this pass has made. */
 static bool is_to_differentiate(MlirOperation op) {
   return moe__op_is(op, "func.func") && !mlirBlockIsNull(moe__body(op)) &&
-         mlirAttributeIsNull(moe__op_attribute(op, MOE__CUT_FORWARD)) &&
-         mlirAttributeIsNull(moe__op_attribute(op, MOE__CUT_BACKWARD));
+         mlirAttributeIsNull(moe__op_attribute(op, MOE__FORWARD_FUNCTION)) &&
+         mlirAttributeIsNull(moe__op_attribute(op, MOE__BACKWARD_FUNCTION));
 }
 
 /* The two functions have what their results need. An op that nothing needs, and that is neither one

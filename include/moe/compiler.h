@@ -117,9 +117,10 @@ typedef enum moe_verify_t {
 
 /* Strings are copied by moe_compiler_create. */
 typedef struct moe_compiler_options_t {
-  const char *target;                      /* "sm_90a", the only one; NULL: the same */
-  int opt_level;                           /* of LLVM, 0 to 3 */
-  const char *ptxas;                       /* path of the assembler; NULL: searched for */
+  const char *target; /* "sm_90a", the only one; NULL: the same */
+  int opt_level;      /* of LLVM, 0 to 3 */
+  const char *ptxas;  /* path of the assembler, or "none" for PTX alone (a file of that name is
+                        "./none"); NULL: searched for, and PTX alone where none is found */
   moe_diagnostic_callback_t on_diagnostic; /* NULL: the rendered text goes to stderr */
   void *user;                              /* handed to on_diagnostic */
   bool print_ir_before_all;                /* IR to stderr before each pass */
@@ -144,8 +145,8 @@ MOE_API moe_compiler_options_t moe_compiler_options_default(void);
 
 /* The path of the ptxas that a compiler with these options runs: that which they name, or the first
  * one that is found. NULL where it is not there: no cubin is made then, and it is an error where
- * the options name it. NULL options are the default ones. Owned by the options or the library;
- * valid until the thread calls the library again. */
+ * the options name it. NULL also where they say "none". NULL options are the default ones. Owned by
+ * the options or the library; valid until the thread calls the library again. */
 MOE_API const char *moe_compiler_ptxas(const moe_compiler_options_t *options);
 
 /* Creates a compiler. NULL options are the default ones. MOE_USAGE where an option has a value that
@@ -214,10 +215,11 @@ MOE_API const moe_dialect_info_t *moe_compiler_dialects(size_t *out_count);
 
 typedef struct moe_module_t moe_module_t;
 
-/* Parses and verifies `length` bytes of MLIR, text or bytecode. `name` is the file name of
- * diagnostics. Both are copied. Arguments and results of functions that have no `moe.name` get
- * one from the text: the launch plan and the manifest call them so. MOE_INVALID_INPUT where the
- * text is wrong. *out_module is owned by the caller. */
+/* Parses and verifies `length` bytes of MLIR, text or bytecode. Bytecode is trusted: MLIR's reader
+ * may hang on a damaged one. `name` is the file name of diagnostics. Both are copied. Arguments and
+ * results of functions that have no `moe.name` get one from the text: the launch plan and the
+ * manifest call them so. MOE_INVALID_INPUT where the text is wrong. *out_module is owned by the
+ * caller. */
 MOE_API moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const char *text,
                                       size_t length, moe_module_t **out_module);
 
@@ -254,8 +256,9 @@ MOE_API moe_status_t moe_module_bytecode(moe_module_t *module, const char **out_
                                          size_t *out_length);
 
 /* An artifact, "ptx", "cubin" or "manifest", made by moe_module_lower. *out_data is owned by the
- * module. MOE_USAGE where it has not been made; a cubin that could not be made for want of a ptxas
- * is MOE_OK with *out_data NULL. */
+ * module and valid until the next moe_module_run, moe_module_lower, moe_module_write_candidates or
+ * moe_module_destroy of it. MOE_USAGE where it has not been made; a cubin that was not made because
+ * no ptxas was found, or the options say "none", is MOE_OK with *out_data NULL. */
 MOE_API moe_status_t moe_module_artifact(moe_module_t *module, const char *name,
                                          const char **out_data, size_t *out_length);
 
@@ -271,9 +274,9 @@ typedef struct moe_kernel_resources_t {
   int ctas_per_sm;       /* that fit a multiprocessor of the target at once */
 } moe_kernel_resources_t;
 
-/* The kernels of a module whose cubin has been made, as ptxas and the cubin say. *out_kernels is
- * owned by the module. MOE_USAGE where there is no cubin, MOE_INVALID_INPUT where what a kernel
- * says of itself is malformed. */
+/* The kernels of a module whose cubin has been made, as ptxas and the cubin say. *out_kernels and
+ * the names in it are owned by the module and valid as long as its artifacts. MOE_USAGE where there
+ * is no cubin, MOE_INVALID_INPUT where what a kernel says of itself is malformed. */
 MOE_API moe_status_t moe_module_resources(moe_module_t *module,
                                           const moe_kernel_resources_t **out_kernels,
                                           size_t *out_count);
@@ -291,11 +294,12 @@ MOE_API moe_status_t moe_module_write_bundle(moe_module_t *module, const char *d
  * of those known for it, or its default where fewer are known. An op that has a schedule keeps
  * it; where all have one, there is one candidate. The module must be in stage "source" to
  * "scheduled", else that is MOE_USAGE, or MOE_INVALID_INPUT where its text has kernels; it is left
- * in stage "fused". Nothing is written before all are compiled, and none takes its place before all
- * are written; candidates of an earlier call beyond the last one are removed. Where a folder with
- * such a number is no candidate, or holds other files too, that is MOE_IO_ERROR, and nothing
- * changes. source.mlir is printed by default options. With line_info it is MOE_USAGE: that names
- * one file. Errors are those of moe_module_lower, and MOE_IO_ERROR. */
+ * in stage "fused" without artifacts, and after MOE_USAGE as it was, with them. Nothing is written
+ * before all are compiled, and none takes its place before all are written; candidates of an
+ * earlier call beyond the last one are removed. Where a folder with such a number is no candidate,
+ * or holds other files too, that is MOE_IO_ERROR, and nothing changes. source.mlir is printed by
+ * default options. With line_info it is MOE_USAGE: that names one file. Errors are those of
+ * moe_module_lower, and MOE_IO_ERROR. */
 MOE_API moe_status_t moe_module_write_candidates(moe_module_t *module, const char *directory);
 
 #ifdef __cplusplus

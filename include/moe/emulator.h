@@ -46,7 +46,7 @@ typedef struct moe_emu_report_t {
 
 typedef struct moe_emu_module_t moe_emu_module_t;
 
-/* Reads the PTX in text[0..size). *out_module is owned by the caller. */
+/* Reads the PTX in text[0..size), for sm_90 or sm_90a. *out_module is owned by the caller. */
 MOE_API moe_emu_status_t moe_emu_module_load(const char *text, size_t size,
                                              moe_emu_module_t **out_module,
                                              moe_emu_report_t *out_report);
@@ -67,7 +67,8 @@ typedef enum moe_emu_pending_t {
 } moe_emu_pending_t;
 
 /* Global memory that a launch may touch: [address, address + bytes), memory of this process.
- * Nothing outside of all buffers is ever read or written. Buffers must not overlap. */
+ * Nothing outside of all buffers is ever read or written. Buffers must not overlap, and none that
+ * has bytes is at address 0. */
 typedef struct moe_emu_buffer_t {
   uint64_t address;
   uint64_t bytes;
@@ -78,11 +79,11 @@ typedef struct moe_emu_buffer_t {
 
 typedef struct moe_emu_launch_t {
   const char *kernel;
-  uint32_t grid[3], block[3];
+  uint32_t grid[3], block[3]; /* grids to 2^31 - 1, 65535, 65535; CTAs to 1024, 1024, 64 */
   uint32_t cluster[3];     /* up to 8, 1, 1; 1, 1, 1: what .reqnctapercluster says, or no cluster */
   uint32_t dynamic_shared; /* bytes of shared memory beyond what the PTX declares */
-  const void *const
-      *parameters; /* parameters[i]: the value of parameter i, as many bytes as the PTX declares */
+  const void *const *parameters; /* parameters[i], not NULL: the value of parameter i, as many bytes
+                                  * as the PTX declares */
   const uint32_t *parameter_bytes; /* of each value; NULL: not checked against the PTX */
   int parameter_count;
   const moe_emu_buffer_t *buffers;
@@ -94,7 +95,7 @@ typedef struct moe_emu_options_t {
   uint64_t schedule;   /* 0: warps in turn, asynchronous work done soon. Otherwise the seed of a
                       * random schedule: warps in any order, asynchronous work late and out of
                       * order. A right kernel gives the same results. */
-  int threads;         /* clusters at once; 0: one per processor */
+  int threads;         /* clusters at once, to 1024; 0: one per processor */
   uint64_t step_limit; /* instructions that all warps of a cluster together may execute, each
                         * counted once for a warp; a CTA without a cluster is one of its own; 0: no
                         * limit */

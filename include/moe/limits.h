@@ -49,6 +49,9 @@
 #define MOE_MAX_TENSORS 256
 #define MOE_MAX_DEPTH 8
 
+/* Threads that the emulator may be given. */
+#define MOE_MAX_EMULATOR_THREADS 1024
+
 /* A multiprocessor of sm_90: bytes of shared memory, those of them that it reserves for each CTA,
  * and what is left where one CTA has all; registers; threads. Its warps are dealt out to quarters,
  * each with a fourth of the registers. */

@@ -6,7 +6,8 @@
  * docs/numerics.md is the contract they implement.
  *
  * All functions are pure and thread-safe. Arithmetic is fp32, round to nearest even, subnormals
- * kept; the floating-point environment of the caller must be the default one.
+ * kept; the floating-point environment of the caller must be the default one. Pointers must not be
+ * NULL, except where a comment says that they may be, and the data of a tensor without elements.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_REFERENCE_H
@@ -98,7 +99,7 @@ MOE_API uint16_t moe_ref_f16_from_f32(float x);
 /* ---- MX block scaling (OCP MX v1.0 section 6.3; RCEIL as in PyTorch's MoE training) ---- */
 
 /* The E8M0 scale of an MX block whose largest magnitude is amax (>= 0, Inf or NaN). element is
- * MOE_REF_E4M3 or MOE_REF_E5M2. A NaN or Inf amax gives 255. */
+ * MOE_REF_E4M3 or MOE_REF_E5M2. A NaN or Inf amax gives 255; so does another mode or element. */
 MOE_API uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element);
 
 /* The fp32 factor that elements are multiplied by: the value of E8M0 byte 254-scale; NaN for scale
@@ -179,7 +180,8 @@ MOE_API moe_ref_status_t moe_ref_group_ends(const moe_ref_tensor_t *offs, int64_
 /* Rows that are in groups: ends[G-1], 0 without groups; -1 where offs is not as above. */
 MOE_API int64_t moe_ref_grouped_rows(const moe_ref_tensor_t *offs, int64_t rows);
 
-/* The least multiple of `align` that is at least `size`; for sizes from 0 and aligns from 1 on. */
+/* The least multiple of `align` that is at least `size`; for sizes from 0 and aligns from 1 on,
+ * where it fits 63 bits. */
 MOE_API int64_t moe_ref_padded(int64_t size, int64_t align);
 
 /* Groups of a tensor may be aligned to MOE_GROUP_ALIGN rows. Such a tensor has room for that many

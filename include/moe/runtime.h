@@ -99,13 +99,14 @@ MOE_API moe_rt_status_t moe_rt_device_open(const char *name, moe_rt_device_t **o
 typedef struct moe_rt_emulator_options_t {
   uint64_t schedule;   /* 0: warps in turn; otherwise the seed of a random order of warps and of
                         asynchronous work */
-  int threads;         /* CTAs at once, or clusters of them; 0: one per processor */
+  int threads;         /* CTAs at once, or clusters of them, to 1024; 0: one per processor */
   uint64_t step_limit; /* instructions that all warps of a cluster together may execute, each
                           counted once for a warp; a CTA without a cluster is one of its own; 0: no
                           limit. A launch that reaches it fails with MOE_RT_LIMIT_REACHED */
 } moe_rt_emulator_options_t;
 
-/* Opens the emulator with options. */
+/* Opens the emulator with options. MOE_RT_INVALID_ARGUMENT for a number of threads that is not
+ * allowed. */
 MOE_API moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_options_t *options,
                                                     moe_rt_device_t **out_device);
 
@@ -116,7 +117,7 @@ MOE_API moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_option
 MOE_API moe_rt_status_t moe_rt_device_shared(DLDevice place, moe_rt_device_t **out_device);
 
 /* Gives the process's own emulator other options, for every launch that begins from now on. All
- * zeros are what it starts with. */
+ * zeros are what it starts with. MOE_RT_INVALID_ARGUMENT as moe_rt_device_open_emulator. */
 MOE_API moe_rt_status_t moe_rt_emulator_configure(const moe_rt_emulator_options_t *options);
 
 /* Closes the device. Programs and calls made on it must be gone. NULL is allowed. */
@@ -323,7 +324,11 @@ typedef struct moe_rt_call_t moe_rt_call_t;
  * row-major); a dimension of size 1 may have any. No result overlaps another tensor.
  *
  * A call may be launched any number of times. The program must outlive it. *out_call is owned by
- * the caller. */
+ * the caller.
+ *
+ * MOE_RT_INVALID_ARGUMENT where a tensor does not fit, or the function is not of this program;
+ * MOE_RT_NOT_PREPARED where the program is on no device; MOE_RT_OUT_OF_MEMORY; MOE_RT_DEVICE_ERROR,
+ * and MOE_RT_DEVICE_LOST after one. */
 MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
                                             const moe_rt_function_info_t *function,
                                             const DLTensor *const *tensors, int tensor_count,
@@ -336,7 +341,11 @@ MOE_API moe_rt_status_t moe_rt_call_prepare(const moe_rt_program_t *program,
  * the stream still runs. It waits for that before it touches anything but arguments that are
  * constant: nothing that may still run may write these. Kernels of others that are launched so
  * must wait for what is before them, too, as ours do. Where one of this is not known,
- * moe_rt_call_run_in_order is right. */
+ * moe_rt_call_run_in_order is right.
+ *
+ * MOE_RT_NOT_PREPARED for NULL; MOE_RT_DEVICE_ERROR where the driver refuses a launch, and
+ * MOE_RT_DEVICE_LOST after an error of a kernel. On the emulator errors of the kernels show here,
+ * with MOE_RT_LIMIT_REACHED and MOE_RT_OUT_OF_MEMORY. */
 MOE_API moe_rt_status_t moe_rt_call_launch(const moe_rt_call_t *call, void *stream);
 
 /* What kernels found wrong with values that only the device can see. They go on with a defined
@@ -354,13 +363,15 @@ typedef enum moe_rt_report_t {
 /* Waits for the stream and gives what the call's launches have reported since the last time:
  * bits of moe_rt_report_t, 0 where all was well or the function reports nothing. Then clears it.
  * Not while the call is launched elsewhere; never needed for a right result, and not legal under
- * graph capture, because it waits. */
+ * graph capture, because it waits. MOE_RT_NOT_PREPARED for a call that is NULL; MOE_RT_DEVICE_ERROR
+ * or MOE_RT_DEVICE_LOST where a kernel has failed. */
 MOE_API moe_rt_status_t moe_rt_call_status(const moe_rt_call_t *call, void *stream,
                                            uint32_t *out_bits);
 
 /* Waits for the stream and looks at the temporaries that start as zero, which each launch of the
  * call must leave zero: *out_name is that of the first one that is not, NULL where all are;
- * *out_count, how many there are. Copies them from the device: for tests. */
+ * *out_count, how many there are. Copies them from the device: for tests. Errors are those of
+ * moe_rt_call_status, and MOE_RT_OUT_OF_MEMORY. */
 MOE_API moe_rt_status_t moe_rt_call_check_zeroed(const moe_rt_call_t *call, void *stream,
                                                  const char **out_name, int *out_count);
 
@@ -511,7 +522,9 @@ MOE_API void *moe_rt_xla_cuda(void *call_frame);
 
 /* Waits for the stream and gives what runs of the function on the device of `place` have
  * reported since the last time, as moe_rt_call_status does for a call. All runs of a function on
- * a device, on whatever stream, report in one word. 0 where the program was not loaded there. */
+ * a device, on whatever stream, report in one word. 0 where the program was not loaded there.
+ * MOE_RT_INVALID_ARGUMENT where the function is not of this program, else the errors of
+ * moe_rt_call_status. */
 MOE_API moe_rt_status_t moe_rt_function_status(const moe_rt_program_t *program,
                                                const moe_rt_function_info_t *function,
                                                DLDevice place, void *stream, uint32_t *out_bits);

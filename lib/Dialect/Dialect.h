@@ -92,6 +92,18 @@ int moe__operand_number(MlirOperation op, moe__role_t role);
 /* Its number as kernels' records count: operands, then results; -1 where it is not there. */
 int moe__tensor_number(MlirOperation op, moe__role_t role);
 
+/* The attributes that functions, their arguments and results may have. What an argument or a result
+ * is called: */
+#define MOE__NAME "moe.name"
+
+/* Whether the gradient of an argument is asked for; of no part of a function that has been cut. */
+#define MOE__DIFFERENTIABLE "moe.differentiable"
+
+/* Of the two functions that one is cut into, each the symbol of the other: of the backward function
+ * that of its forward one, of that the backward one's. */
+#define MOE__FORWARD_FUNCTION "moe.forward"
+#define MOE__BACKWARD_FUNCTION "moe.backward"
+
 /* What a caller says of an argument of a function, and moe-outline-kernels of those of its kernels:
  * nothing that may still run when the function is launched writes it. So a kernel may read it
  * before what is before it on the stream has ended. */

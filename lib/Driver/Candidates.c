@@ -156,9 +156,9 @@ moe_status_t moe_module_write_candidates(moe_module_t *module, const char *direc
                 module->compiler->options.line_info);
     return MOE_USAGE;
   }
-  moe_status_t status = moe_module_lower(module, "fused");
+  moe_status_t status = check_stage(module); /* wrong usage leaves the module as it is */
   if (status == MOE_OK)
-    status = check_stage(module);
+    status = moe_module_lower(module, "fused");
   if (status != MOE_OK)
     return status;
   int count = moe__kernels_count_candidates(mlirModuleGetOperation(module->ir));

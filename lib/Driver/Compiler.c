@@ -63,6 +63,12 @@ static bool check_options(moe_compiler_t *compiler) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0, "optimization level %d is not in 0..3", level);
     return false;
   }
+  int verify = (int)compiler->options.verify;
+  if (verify < MOE_VERIFY_STAGES || verify > MOE_VERIFY_OWN) {
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "verify is %d; it must be %d to %d", verify,
+                MOE_VERIFY_STAGES, MOE_VERIFY_OWN);
+    return false;
+  }
   const char *file = compiler->options.line_info;
   if (file && (!*file || strpbrk(file, "'\"{}"))) {
     moe__report(compiler, MOE_ERROR, NULL, 0, 0,
@@ -218,12 +224,14 @@ MlirOperation moe__find_kernels(const moe_module_t *module) {
   return op;
 }
 
-static moe_status_t parse(moe_module_t *module, const char *text, size_t length) {
+/* MLIR's lexer needs the zero that ends the module's own copy; the caller's bytes have none. */
+static moe_status_t parse(moe_module_t *module, size_t length) {
   moe_compiler_t *compiler = module->compiler;
+  const char *text = module->text;
   compiler->source = (moe__source_t){module->name, module->text};
   static const char bytecode[] = "ML\xefR";
   bool is_bytecode = length >= strlen(bytecode) && !memcmp(text, bytecode, strlen(bytecode));
-  size_t text_length = strlen(module->text);
+  size_t text_length = strlen(text);
   if (!is_bytecode && text_length != length) {
     moe__report(compiler, MOE_ERROR, &compiler->source, 0, 0,
                 "byte %zu is 0: this is not MLIR text", text_length);
@@ -259,7 +267,7 @@ moe_status_t moe_module_parse(moe_compiler_t *compiler, const char *name, const 
   moe_module_t *module = moe__allocate(sizeof *module);
   *module = (moe_module_t){
       .compiler = compiler, .name = moe__copy_string(name), .text = moe__copy(text, length)};
-  moe_status_t status = parse(module, text, length);
+  moe_status_t status = parse(module, length);
   if (status == MOE_OK)
     *out_module = module;
   else

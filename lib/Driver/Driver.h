@@ -136,7 +136,7 @@ bool moe__check_nesting(moe_compiler_t *compiler);
 /* ---- Names.c ---- */
 
 /* Gives every argument and result of every function a `moe.name`. False: names given in the text
- * clash, which has been reported. */
+ * clash, or an attribute `moe.` is not known, which has been reported. */
 bool moe__name_values(moe_module_t *module);
 
 /* ---- Pass.c ---- */

@@ -2,19 +2,24 @@
  *
  * Why: `%w` and `return %q, %s` are what the user calls the tensors, and MLIR forgets these names
  * as it parses. The launch plan and the manifest need them, so they are kept as an attribute, which
- * survives printing.
+ * survives printing. Names must be free, and a `moe.` attribute that nobody reads is a typo.
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "lib/Dialect/Dialect.h"
 #include "lib/Driver/Driver.h"
 
 #include <ctype.h>
 #include <mlir-c/BuiltinAttributes.h>
 #include <mlir-c/BuiltinTypes.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char NAME_ATTRIBUTE[] = "moe.name";
+static const char NAME_ATTRIBUTE[] = MOE__NAME;
+
+/* Safetensors files have something else under this key. */
+static const char RESERVED_NAME[] = "__metadata__";
 
 /* The names of one function: arguments, then results. NULL: not named yet. */
 typedef struct names_t {
@@ -50,7 +55,9 @@ static char *value_name(const char *text) {
     length++;
   if (text[length] && strchr("$.-#", text[length]))
     return NULL;
-  return moe__copy(text + 1, length - 1);
+  bool is_reserved = length - 1 == strlen(RESERVED_NAME) &&
+                     !memcmp(text + 1, RESERVED_NAME, strlen(RESERVED_NAME));
+  return is_reserved ? NULL : moe__copy(text + 1, length - 1);
 }
 
 /* Takes a name if it is free; else frees it. */
@@ -80,6 +87,61 @@ static MlirAttribute dictionary_of(MlirOperation function, const char *list, siz
   return mlirArrayAttrGetElement(all, (intptr_t)index);
 }
 
+/* ---- Attributes ---- */
+
+/* Those of ours that a function, an argument or a result may have. */
+static const char *const of_functions[] = {MOE__FORWARD_FUNCTION, MOE__BACKWARD_FUNCTION, NULL};
+static const char *const of_arguments[] = {MOE__NAME, MOE__CONSTANT, MOE__DIFFERENTIABLE, NULL};
+static const char *const of_results[] = {MOE__NAME, NULL};
+
+/* Refuses an attribute `moe.` that is not known. where: what has it, "argument 2" say. */
+static bool is_known(MlirOperation function, const char *where, MlirStringRef name,
+                     const char *const *known) {
+  static const char prefix[] = "moe.";
+  if (name.length < strlen(prefix) || memcmp(name.data, prefix, strlen(prefix)) != 0)
+    return true;
+  moe__text_t problem = {0};
+  moe__text_printf(&problem, "%s: unknown attribute '%.*s'; it may have ", where, (int)name.length,
+                   name.data);
+  bool found = false;
+  for (size_t i = 0; known[i]; i++) {
+    found |= mlirStringRefEqual(name, moe__ref(known[i]));
+    moe__text_printf(&problem, "%s%s", i == 0 ? "" : known[i + 1] ? ", " : " or ", known[i]);
+  }
+  if (!found)
+    mlirEmitError(mlirOperationGetLocation(function), problem.data);
+  moe__text_free(&problem);
+  return found;
+}
+
+static bool check_ports(MlirOperation function, const char *list, const char *what, size_t count,
+                        const char *const *known) {
+  bool ok = true;
+  for (size_t i = 0; ok && i < count; i++) {
+    MlirAttribute dictionary = dictionary_of(function, list, i);
+    intptr_t size =
+        mlirAttributeIsNull(dictionary) ? 0 : mlirDictionaryAttrGetNumElements(dictionary);
+    char where[32];
+    snprintf(where, sizeof where, "%s %zu", what, i);
+    for (intptr_t j = 0; ok && j < size; j++)
+      ok = is_known(function, where,
+                    mlirIdentifierStr(mlirDictionaryAttrGetElement(dictionary, j).name), known);
+  }
+  return ok;
+}
+
+static bool check_attributes(MlirOperation function, size_t num_arguments, size_t num_results) {
+  bool ok = true;
+  for (intptr_t i = 0; ok && i < mlirOperationGetNumDiscardableAttributes(function); i++)
+    ok = is_known(function, "the function",
+                  mlirIdentifierStr(mlirOperationGetDiscardableAttribute(function, i).name),
+                  of_functions);
+  return ok && check_ports(function, "arg_attrs", "argument", num_arguments, of_arguments) &&
+         check_ports(function, "res_attrs", "result", num_results, of_results);
+}
+
+/* ---- Names ---- */
+
 /* Reads the names that stand in the text as attributes. */
 static bool take_given(MlirOperation function, const char *list, const char *what, names_t *names,
                        size_t first, size_t count) {
@@ -98,6 +160,9 @@ static bool take_given(MlirOperation function, const char *list, const char *wha
       char *name = moe__copy(value.data, value.length);
       if (!*name)
         moe__text_printf(&problem, "%s %zu: %s is empty", what, i, NAME_ATTRIBUTE);
+      else if (!strcmp(name, RESERVED_NAME))
+        moe__text_printf(&problem, "%s %zu: %s \"%s\" is taken in safetensors files", what, i,
+                         NAME_ATTRIBUTE, name);
       else if (is_taken(names, name))
         moe__text_printf(&problem, "%s %zu: %s \"%s\" is used twice in this function", what, i,
                          NAME_ATTRIBUTE, name);
@@ -166,7 +231,8 @@ static bool name_function(const moe__source_t *source, MlirOperation function, m
   if (!names.names || !hcreate_r(2 * names.count + 1, &names.taken))
     abort();
 
-  bool ok = take_given(function, "arg_attrs", "argument", &names, 0, num_arguments) &&
+  bool ok = check_attributes(function, num_arguments, num_results) &&
+            take_given(function, "arg_attrs", "argument", &names, 0, num_arguments) &&
             take_given(function, "res_attrs", "result", &names, num_arguments, num_results);
   MlirBlock entry = mlirRegionGetFirstBlock(mlirOperationGetRegion(function, 0));
   if (ok && !mlirBlockIsNull(entry)) {

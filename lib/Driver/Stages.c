@@ -268,7 +268,9 @@ moe_status_t moe_module_lower(moe_module_t *module, const char *stage_name) {
       status = make_artifact(module, i);
   }
   if (status == MOE_OK && makers[stage] == make_cubin && !module->cubin.data) {
-    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "no ptxas was found, and a cubin needs one");
+    moe__report(compiler, MOE_ERROR, NULL, 0, 0, "%s, and a cubin needs one",
+                moe__target_is_no_ptxas(compiler->options.ptxas) ? "--ptxas=none takes no ptxas"
+                                                                 : "no ptxas was found");
     return MOE_INVALID_INPUT;
   }
   if (status == MOE_OK && makers[stage] != make_nothing_more) /* else with the bundle */

@@ -17,10 +17,9 @@
 #include <unistd.h>
 
 enum {
-  MAX_CTA_THREADS = 1024,
+  MAX_CTA_THREADS = 1024, /* and of its rows, along x and y */
   MAX_REGISTERS = 255,
   REGISTER_UNIT = 8,
-  MAX_THREADS = 1024,
 };
 
 static const size_t ORDER_BYTES = (size_t)1 << 30;
@@ -83,12 +82,17 @@ bool moe_emu_module_has(const moe_emu_module_t *module, const char *kernel) {
 static moe_emu_status_t check_cta(const moe__emu_kernel_t *kernel, const moe_emu_launch_t *launch,
                                   moe_emu_report_t *report) {
   static const char axes[] = "xyz";
+  static const uint32_t max_grid[] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
+  static const uint32_t max_block[] = {MAX_CTA_THREADS, MAX_CTA_THREADS, 64};
   uint64_t threads = 1;
   for (int i = 0; i < 3; i++) {
     uint32_t required = kernel->required_block[i];
-    if (launch->grid[i] == 0 || launch->block[i] == 0 || launch->block[i] > MAX_CTA_THREADS)
-      return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': grid.%c is %u and block.%c is %u",
-                  kernel->name, axes[i], launch->grid[i], axes[i], launch->block[i]);
+    if (launch->grid[i] == 0 || launch->grid[i] > max_grid[i] || launch->block[i] == 0 ||
+        launch->block[i] > max_block[i])
+      return fail(report, MOE_EMU_INVALID_ARGUMENT,
+                  "kernel '%s': grid.%c is %u and block.%c is %u; they must be 1 to %u and 1 to %u",
+                  kernel->name, axes[i], launch->grid[i], axes[i], launch->block[i], max_grid[i],
+                  max_block[i]);
     if (required && launch->block[i] != required)
       return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': block.%c is %u; .reqntid says %u",
                   kernel->name, axes[i], launch->block[i], required);
@@ -153,6 +157,9 @@ static moe_emu_status_t copy_parameters(moe__emu_machine_t *machine, moe_emu_rep
   for (uint32_t i = 0; i < kernel->parameter_count; i++) {
     const moe__emu_parameter_t *parameter = &kernel->parameters[i];
     const uint32_t *bytes = machine->launch->parameter_bytes;
+    if (!machine->launch->parameters[i])
+      return fail(report, MOE_EMU_INVALID_ARGUMENT, "kernel '%s': parameter %u is NULL",
+                  kernel->name, i);
     if (bytes && bytes[i] != parameter->bytes)
       return fail(report, MOE_EMU_INVALID_ARGUMENT,
                   "kernel '%s': parameter %u has %u bytes; the PTX declares %u", kernel->name, i,
@@ -204,8 +211,8 @@ static int choose_threads(const moe__emu_machine_t *machine) {
     wanted = MOE__EMU_MAX_RUNNING;
   else if (wanted <= 0)
     wanted = sysconf(_SC_NPROCESSORS_ONLN);
-  if (wanted > MAX_THREADS)
-    wanted = MAX_THREADS;
+  if (wanted > MOE_MAX_EMULATOR_THREADS)
+    wanted = MOE_MAX_EMULATOR_THREADS;
   if (wanted > 0 && (uint64_t)wanted > machine->cluster_count)
     wanted = (long)machine->cluster_count;
   return wanted < 1 ? 1 : (int)wanted;
@@ -445,6 +452,9 @@ moe_emu_status_t moe_emu_launch(const moe_emu_module_t *module, const moe_emu_la
       (!launch->parameters && launch->parameter_count > 0) ||
       (!launch->buffers && launch->buffer_count > 0))
     return fail_null(out_report, "module, launch, or its kernel, parameters or buffers");
+  if (options && (options->threads < 0 || options->threads > MOE_MAX_EMULATOR_THREADS))
+    return fail(out_report, MOE_EMU_INVALID_ARGUMENT, "threads is %d; it must be 0 to %d",
+                options->threads, MOE_MAX_EMULATOR_THREADS);
   moe__emu_machine_t *machine = calloc(1, sizeof *machine);
   if (!machine)
     return fail(out_report, MOE_EMU_OUT_OF_MEMORY, "out of memory");

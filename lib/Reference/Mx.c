@@ -56,7 +56,8 @@ static uint8_t scale_even(float amax, moe__ref_small_float_t format) {
 }
 
 uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element) {
-  if (moe__ref_magnitude(amax) >= MOE__REF_F32_INF)
+  if (moe__ref_magnitude(amax) >= MOE__REF_F32_INF ||
+      (element != MOE_REF_E4M3 && element != MOE_REF_E5M2))
     return 255;
   const moe__ref_small_float_t format = element == MOE_REF_E5M2 ? moe__ref_e5m2 : moe__ref_e4m3;
   switch (mode) {

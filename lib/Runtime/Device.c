@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/MapCache.h"
+#include "moe/limits.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -165,19 +166,27 @@ moe_rt_status_t moe_rt_device_shared(DLDevice place, moe_rt_device_t **out_devic
   return MOE_RT_OK;
 }
 
+static moe_rt_status_t check_emulator_options(const moe_rt_emulator_options_t *options,
+                                              const char *function) {
+  if (!options)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: options is NULL", function);
+  if (options->threads < 0 || options->threads > MOE_MAX_EMULATOR_THREADS)
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: threads is %d; it must be 0 to %d", function,
+                        options->threads, MOE_MAX_EMULATOR_THREADS);
+  return MOE_RT_OK;
+}
+
 moe_rt_status_t moe_rt_device_open_emulator(const moe_rt_emulator_options_t *options,
                                             moe_rt_device_t **out_device) {
   if (!out_device)
     return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: out_device is NULL", __func__);
   *out_device = NULL;
-  if (!options)
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: options is NULL", __func__);
+  MOE__RT_TRY(check_emulator_options(options, __func__));
   return moe__rt_emulator_open(options, out_device);
 }
 
 moe_rt_status_t moe_rt_emulator_configure(const moe_rt_emulator_options_t *options) {
-  if (!options)
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "%s: options is NULL", __func__);
+  MOE__RT_TRY(check_emulator_options(options, __func__));
   moe_rt_device_t *device;
   MOE__RT_TRY(moe_rt_device_shared((DLDevice){kDLCPU, 0}, &device));
   moe__rt_emulator_configure(device, options);

@@ -52,7 +52,7 @@ static moe__plan_tensor_t *add_tensor(moe__plan_t *plan, MlirValue value, MlirTy
 
 /* The `moe.name` of argument or result number i. */
 static MlirStringRef given_name(MlirOperation plan, const char *attributes, intptr_t i) {
-  MlirAttribute name = moe__port_attribute(plan, attributes, i, "moe.name");
+  MlirAttribute name = moe__port_attribute(plan, attributes, i, MOE__NAME);
   if (mlirAttributeIsNull(name) || !mlirAttributeIsAString(name))
     return mlirStringRefCreate(NULL, 0);
   return mlirStringAttrGetValue(name);

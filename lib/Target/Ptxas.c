@@ -42,6 +42,8 @@ static void own_folder(char *out, size_t size) {
 
 const char *moe__target_find_ptxas(const char *path) {
   static _Thread_local char found[PATH_MAX];
+  if (moe__target_is_no_ptxas(path))
+    return NULL;
   if (path)
     return is_executable(path) ? path : NULL;
   const char *search = getenv("PATH");
@@ -117,6 +119,9 @@ static const char *version_of(const char *assembler) {
   return assembler + strlen("ptxas ");
 }
 
+/* What to do about a ptxas that is too old; its argument is the oldest that will do. */
+#define ADVICE "; take ptxas %s or newer (--ptxas=FILE), or --ptxas=none for a bundle of PTX alone"
+
 /* Whether the assembler is new enough for every kernel. */
 static bool fits(MlirOperation module, moe__bytes_t ptx, const char *ptxas, const char *assembler) {
   json_t *kernels = moe__target_min_assemblers(ptx), *least;
@@ -126,8 +131,8 @@ static bool fits(MlirOperation module, moe__bytes_t ptx, const char *ptxas, cons
     if (moe__target_is_older(version_of(assembler), json_string_value(least))) {
       ok = moe__error(module,
                       "kernel '%s' has wgmma operands in registers and needs ptxas %s or newer, "
-                      "because older ones make wrong code of it without a word; '%s' is %s",
-                      name, json_string_value(least), ptxas, assembler);
+                      "because older ones make wrong code of it without a word; '%s' is %s" ADVICE,
+                      name, json_string_value(least), ptxas, assembler, json_string_value(least));
       break;
     }
   }
@@ -170,10 +175,10 @@ static bool is_about_registers(const char *reason, size_t length) {
 static void rejected(MlirOperation module, const char *ptxas, const char *assembler,
                      const char *reason, size_t length) {
   static const char tested[] = "13.3";
-  char advice[80] = "";
+  char advice[160] = "";
   const char *version = version_of(assembler);
   if (moe__target_is_older(version, tested))
-    snprintf(advice, sizeof advice, "; it is %s%.10s, take %s or newer: --ptxas=PATH",
+    snprintf(advice, sizeof advice, "; it is %s%.10s" ADVICE,
              *version ? "ptxas " : "of no known version", version, tested);
   while (length && reason[length - 1] == '\n')
     length--;
@@ -239,7 +244,7 @@ moe_status_t moe__target_assemble(MlirOperation module, const moe__target_option
   *out_assembler = *out_log = NULL;
   const char *ptxas = moe__target_find_ptxas(options->ptxas);
   if (!ptxas) {
-    if (!options->ptxas)
+    if (!options->ptxas || moe__target_is_no_ptxas(options->ptxas))
       return MOE_OK;
     moe__error(module, "ptxas '%s' is not an executable file", options->ptxas);
     return MOE_INVALID_INPUT;

@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Bytes owned by whoever holds the struct (malloc). NULL data: there are none. */
 typedef struct moe__bytes_t {
@@ -24,7 +25,7 @@ typedef struct moe__bytes_t {
 typedef struct moe__target_options_t {
   const char *chip;      /* "sm_90a" */
   int opt_level;         /* of LLVM, 0..3 */
-  const char *ptxas;     /* path, NULL: search */
+  const char *ptxas;     /* path, "none", NULL: search */
   const char *line_info; /* NULL: none */
 } moe__target_options_t;
 
@@ -32,8 +33,13 @@ typedef struct moe__target_options_t {
 moe_status_t moe__target_emit_ptx(MlirOperation module, const moe__target_options_t *options,
                                   moe__bytes_t *out_ptx);
 
+/* Whether this path of the options says that no ptxas is to run. */
+static inline bool moe__target_is_no_ptxas(const char *path) {
+  return path && !strcmp(path, "none");
+}
+
 /* The ptxas to use: `path` if given and executable, else the first of the project's own, PATH and
- * the CUDA toolkit. The thread's own storage; NULL if there is none. */
+ * the CUDA toolkit. The thread's own storage; NULL if there is none, or `path` is "none". */
 const char *moe__target_find_ptxas(const char *path);
 
 /* Kernels with a wgmma operand in registers need this ptxas or a newer one. */
@@ -46,7 +52,8 @@ json_t *moe__target_min_assemblers(moe__bytes_t ptx);
 /* Whether a version, "13.0.88", is before another, "13.3". */
 bool moe__target_is_older(const char *version, const char *least);
 
-/* The cubin of the PTX, by a ptxas subprocess. MOE_OK with NULL data where there is none.
+/* The cubin of the PTX, by a ptxas subprocess. MOE_OK with NULL data where none is
+ * found, or none is wanted.
  * *out_assembler: its version; *out_log: what it said; owned by the caller. Warnings that mean
  * wrong or slow code (C75xx, spills, local memory) are errors, and so is a ptxas that is too old
  * for one of the kernels. */

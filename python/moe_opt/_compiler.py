@@ -175,7 +175,7 @@ def compile(  # pylint: disable=redefined-builtin
 
     text: functions over the dialects mx_quantize and scaled_grouped_mm, in any stage up to "scheduled".
     name: stands for the file in diagnostics.
-    opt_level: of LLVM, 0 to 3. ptxas: the path of the assembler; otherwise it is searched for, and without one there is no cubin.
+    opt_level: of LLVM, 0 to 3. ptxas: the path of the assembler, or "none"; otherwise it is searched for. Without one there is no cubin.
     cache: the folder of compiled bundles, otherwise moe-opt in the user's cache folder ($XDG_CACHE_HOME, ~/.cache).
 
     A bundle's name in the cache is the hash of the text, the options, the compiler and the assembler. Processes may share a cache: bundles appear whole.

@@ -223,11 +223,11 @@ def set_emulator(*, schedule: int = 0, threads: int = 0, step_limit: int = 0) ->
     """Says how the emulator runs in this process, for every call from now on; without arguments as at the start.
 
     schedule: 0 gives warps turns in order; another number is the seed of a random order of warps and of asynchronous work.
-    threads: how many run the blocks of a launch; 0: one for each processor.
+    threads: how many run the blocks of a launch, to 1024; 0: one for each processor.
     step_limit: instructions of a warp that each block, or cluster of blocks, of a launch may run; 0: no limit. A launch that reaches it
         raises LimitReached, and its results are undefined.
     """
-    for name, value, most in (("schedule", schedule, 2**64 - 1), ("threads", threads, 2**31 - 1), ("step_limit", step_limit, 2**64 - 1)):
+    for name, value, most in (("schedule", schedule, 2**64 - 1), ("threads", threads, 1024), ("step_limit", step_limit, 2**64 - 1)):
         if not isinstance(value, numbers.Integral):
             raise TypeError(f"set_emulator: {name} is {value!r}; it must be a number")
         if not 0 <= value <= most:

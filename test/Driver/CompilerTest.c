@@ -82,6 +82,11 @@ static void options_are_checked(void **state) {
   options.opt_level = 4;
   assert_int_equal(moe_compiler_create(&options, &compiler), MOE_USAGE);
   assert_string_equal(seen.rendered, "error: optimization level 4 is not in 0..3\n");
+
+  options.opt_level = 3;
+  options.verify = (moe_verify_t)3;
+  assert_int_equal(moe_compiler_create(&options, &compiler), MOE_USAGE);
+  assert_string_equal(seen.message, "verify is 3; it must be 0 to 2");
   moe_compiler_destroy(NULL);
 }
 
@@ -170,6 +175,14 @@ static void only_the_given_bytes_are_read(void **state) {
   assert_int_equal(moe_module_parse(compiler, "x.mlir", "module {}\0 ", 11, &module),
                    MOE_INVALID_INPUT);
   assert_string_equal(seen.message, "byte 9 is 0: this is not MLIR text");
+
+  /* A text that is cut ends where it is cut, also within a word. */
+  text = "func.func @f(%x: tensor<?x64xbf16>) {return}\n";
+  seen.errors = 0;
+  assert_int_equal(moe_module_parse(compiler, "x.mlir", text, 20, &module), MOE_INVALID_INPUT);
+  assert_int_equal(seen.errors, 1);
+  assert_string_equal(seen.message, "expected non-function type");
+  assert_int_equal(seen.column, 17);
   moe_compiler_destroy(compiler);
 }
 
@@ -271,8 +284,12 @@ static void candidates_are_written(void **state) {
   moe_module_destroy(module);
 
   module = parse(compiler, KERNEL);
-  assert_int_equal(moe_module_lower(module, "outlined"), MOE_OK);
+  assert_int_equal(moe_module_lower(module, "ptx"), MOE_OK);
+  const char *ptx;
+  assert_int_equal(moe_module_artifact(module, "ptx", &ptx, &length), MOE_OK);
   assert_int_equal(moe_module_write_candidates(module, directory), MOE_USAGE);
+  assert_int_equal(moe_module_artifact(module, "ptx", &text, &length), MOE_OK);
+  assert_ptr_equal(text, ptx);
   moe_module_destroy(module);
 
   module = parse(compiler, "module {}");
@@ -383,6 +400,29 @@ static void the_assembler_is_found(void **state) {
   assert_string_equal(moe_compiler_ptxas(&options), options.ptxas);
   options.ptxas = "/no/such/ptxas";
   assert_null(moe_compiler_ptxas(&options));
+  options.ptxas = "none";
+  assert_null(moe_compiler_ptxas(&options));
+}
+
+static void a_module_does_without_an_assembler(void **state) {
+  (void)state;
+  seen_t seen = {0};
+  moe_compiler_options_t options = moe_compiler_options_default();
+  options.on_diagnostic = on_diagnostic;
+  options.user = &seen;
+  options.ptxas = "none";
+  moe_compiler_t *compiler;
+  assert_int_equal(moe_compiler_create(&options, &compiler), MOE_OK);
+  moe_module_t *module = parse(compiler, KERNEL);
+  assert_int_equal(moe_module_lower(module, "bundle"), MOE_OK);
+  const char *data;
+  size_t length;
+  assert_int_equal(moe_module_artifact(module, "ptx", &data, &length), MOE_OK);
+  assert_true(data && length > 0);
+  assert_int_equal(moe_module_artifact(module, "cubin", &data, &length), MOE_OK);
+  assert_null(data);
+  moe_module_destroy(module);
+  moe_compiler_destroy(compiler);
 }
 
 static void texts_of_enumerations(void **state) {
@@ -406,6 +446,7 @@ int main(void) {
       cmocka_unit_test(tables_are_complete),
       cmocka_unit_test(threads_have_a_compiler_each),
       cmocka_unit_test(the_assembler_is_found),
+      cmocka_unit_test(a_module_does_without_an_assembler),
       cmocka_unit_test(texts_of_enumerations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

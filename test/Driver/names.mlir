@@ -34,6 +34,13 @@ func.func @unusable(%0: i32, %a.b: i32, %c$d: i32) -> (i32, i32) {
   return %r#0, %r#1 : i32, i32
 }
 
+// A name that safetensors files have for something else.
+// CHECK-LABEL: @reserved(
+// CHECK-SAME:    {moe.name = "arg0"}, %{{.*}} {moe.name = "__metadata"}) -> (i32 {moe.name = "result0"})
+func.func @reserved(%__metadata__: i32, %__metadata: i32) -> i32 {
+  return %__metadata__ : i32
+}
+
 // An argument that is returned, and twice the same value: names are unique in the function.
 // CHECK-LABEL: @unique(
 // CHECK-SAME:    {moe.name = "result1"}, %{{.*}} {moe.name = "x"}) -> (i32 {moe.name = "y"}, i32 {moe.name = "result1_"}, i32 {moe.name = "result2"})

@@ -294,7 +294,16 @@ static void test_launches(void **state) {
   uint32_t eight = 8;
   EXPECT_INVALID(bad.kernel = "x", "the module has no kernel 'x'");
   EXPECT_INVALID(bad.block[0] = 32, "kernel 'k': block.x is 32; .reqntid says 64");
-  EXPECT_INVALID(bad.grid[1] = 0, "kernel 'k': grid.y is 0 and block.y is 1");
+  EXPECT_INVALID(bad.grid[1] = 0,
+                 "kernel 'k': grid.y is 0 and block.y is 1; they must be 1 to 65535 and 1 to 1024");
+  EXPECT_INVALID(bad.grid[0] = UINT32_C(1) << 31,
+                 "kernel 'k': grid.x is 2147483648 and block.x is 64; they must be 1 to 2147483647 "
+                 "and 1 to 1024");
+  EXPECT_INVALID(
+      bad.grid[2] = 65536,
+      "kernel 'k': grid.z is 65536 and block.z is 1; they must be 1 to 65535 and 1 to 64");
+  EXPECT_INVALID(bad.block[2] = 65,
+                 "kernel 'k': grid.z is 1 and block.z is 65; they must be 1 to 65535 and 1 to 64");
   EXPECT_INVALID(bad.parameter_count = 0, "kernel 'k': 0 parameters given; it has 1");
   EXPECT_INVALID(bad.buffer_count = -1, "kernel 'k': -1 buffers");
   static const char missing[] = "module, launch, or its kernel, parameters or buffers is NULL";
@@ -303,6 +312,17 @@ static void test_launches(void **state) {
   EXPECT_INVALID(bad.buffer_count = 1, missing);
   EXPECT_INVALID(bad.parameter_bytes = &eight,
                  "kernel 'k': parameter 0 has 8 bytes; the PTX declares 4");
+  const void *nothing[] = {NULL};
+  EXPECT_INVALID(bad.parameters = nothing, "kernel 'k': parameter 0 is NULL");
+  const moe_emu_buffer_t nowhere = {.bytes = 4, .name = "x"};
+  EXPECT_INVALID((bad.buffers = &nowhere, bad.buffer_count = 1),
+                 "kernel 'k': buffer 'x' has the address 0");
+  static const int wrong_threads[] = {-1, 1025};
+  for (int i = 0; i < 2; i++) {
+    const moe_emu_options_t options = {.threads = wrong_threads[i]};
+    assert_int_equal(moe_emu_launch(module, &good, &options, &report), MOE_EMU_INVALID_ARGUMENT);
+  }
+  assert_string_equal(report.text, "threads is 1025; it must be 0 to 1024");
   EXPECT_INVALID(bad.dynamic_shared = 232449,
                  "kernel 'k': 232449 bytes of shared memory; the limit is 232448");
   moe_emu_module_destroy(module);

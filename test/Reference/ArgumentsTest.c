@@ -342,11 +342,18 @@ static void knows_names(void **state) {
   assert_int_equal(moe_ref_fp8_granularity_from_name(NULL), -1);
 }
 
+static void has_no_scale_of_others(void **state) {
+  (void)state;
+  assert_int_equal(moe_ref_mx_scale(448, MOE_REF_RCEIL, MOE_REF_E4M3), 127);
+  assert_int_equal(moe_ref_mx_scale(448, MOE_REF_RCEIL, MOE_REF_F32), 255);
+  assert_int_equal(moe_ref_mx_scale(448, (moe_ref_mx_mode_t)99, MOE_REF_E4M3), 255);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(accepts_empty_tensors), cmocka_unit_test(rejects_bad_arguments),
       cmocka_unit_test(rejects_bad_scalings),  cmocka_unit_test(rejects_bad_layouts),
-      cmocka_unit_test(knows_names),
+      cmocka_unit_test(knows_names),           cmocka_unit_test(has_no_scale_of_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

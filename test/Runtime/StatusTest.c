@@ -173,6 +173,13 @@ static void test_null_arguments(void **state) {
   assert_int_equal(moe_rt_device_open(NULL, &device), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_device_open("cuda", NULL), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(moe_rt_emulator_configure(NULL), MOE_RT_INVALID_ARGUMENT);
+  static const int wrong_threads[] = {-1, 1025};
+  for (int i = 0; i < 2; i++) {
+    const moe_rt_emulator_options_t options = {.threads = wrong_threads[i]};
+    assert_int_equal(moe_rt_emulator_configure(&options), MOE_RT_INVALID_ARGUMENT);
+    assert_int_equal(moe_rt_device_open_emulator(&options, &device), MOE_RT_INVALID_ARGUMENT);
+  }
+  assert_non_null(strstr(moe_rt_last_message(), "threads is 1025; it must be 0 to 1024"));
   assert_int_equal(moe_rt_device_info(NULL, &info), MOE_RT_INVALID_ARGUMENT);
   assert_int_equal(info.ordinal, 0);
   assert_int_equal(moe_rt_memory_allocate(NULL, 1, &pointer), MOE_RT_INVALID_ARGUMENT);

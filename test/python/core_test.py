@@ -693,6 +693,12 @@ class Compiling(unittest.TestCase):
         self.assertEqual(_compiler._key(SOURCE, 3, str(ptxas)), keys[0])
 
     @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
+    def test_without_an_assembler(self):
+        moe_opt.compile(SOURCE, cache=self.cache, ptxas="none")
+        (entry,) = self.cache.iterdir()
+        self.assertEqual(sorted(file.name for file in entry.iterdir()), ["kernels.ptx", "manifest.json"])
+
+    @unittest.skipUnless(has_compiler(), "needs libmoe_compiler")
     def test_errors(self):
         with self.assertRaises(moe_opt.CompileError) as caught:
             moe_opt.compile("func.func @f(", name="mine.mlir", cache=self.cache)

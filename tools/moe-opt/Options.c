@@ -110,7 +110,8 @@ static const struct argp_option values[] = {
     {.doc = "Code generation:", .group = 3},
     {"target", KEY_TARGET, "CHIP", 0, "GPU to compile for (sm_90a)", 3},
     {NULL, 'O', "LEVEL", 0, "Optimization level of LLVM, 0 to 3 (3)", 3},
-    {"ptxas", KEY_PTXAS, "PATH", 0, "Assembler to use instead of the one found", 3},
+    {"ptxas", KEY_PTXAS, "PATH", 0,
+     "Assembler to use instead of the one found; none: a bundle has PTX alone", 3},
     {"lineinfo", KEY_LINE_INFO, "FILE", 0,
      "Write the IR of stage nvvm to FILE, and its lines into PTX and cubin for profilers", 3},
     {"llvm", KEY_LLVM, "FLAGS", 0, "Flags for LLVM itself, separated by spaces", 3},
@@ -207,6 +208,13 @@ static bool parse_bool(const char *flag, const char *value) {
   return false;
 }
 
+/* A flag that has one value and is given once; *out holds what it was before. */
+static void set_once(const char *flag, const char *value, const char **out) {
+  if (*out)
+    options_fail("%s is given twice: '%s' and '%s'", flag, *out, value);
+  *out = value;
+}
+
 static error_t on_flag(int key, char *value, struct argp_state *state) {
   options_t *options = state->input;
   moe_printing_t *printing = &options->compiler.printing;
@@ -216,13 +224,13 @@ static error_t on_flag(int key, char *value, struct argp_state *state) {
   }
   switch (key) {
   case KEY_EMIT:
-    options->emit = value;
+    set_once("--emit", value, &options->emit);
     break;
   case KEY_PIPELINE:
     options->pipeline = value;
     break;
   case 'o':
-    options->output = value;
+    set_once("-o", value, &options->output);
     break;
   case KEY_TARGET:
     options->compiler.target = value;
@@ -447,7 +455,31 @@ static bool ends_before_lines(const options_t *options) {
   return false;
 }
 
+/* The compiler knows stages alone; candidates are none. */
+static void check_emit(const options_t *options) {
+  if (!options->emit || options_emits_candidates(options))
+    return;
+  size_t count;
+  const moe_stage_info_t *stages = moe_compiler_stages(&count);
+  moe__nearest_t nearest = {.word = options->emit};
+  moe__text_t list = {0};
+  bool is_stage = false;
+  for (size_t i = 0; i < count; i++) {
+    is_stage |= !strcmp(stages[i].name, options->emit);
+    moe__nearest_offer(&nearest, stages[i].name);
+    moe__text_printf(&list, "%s%s", i ? ", " : "", stages[i].name);
+  }
+  moe__nearest_offer(&nearest, "candidates");
+  if (!is_stage && nearest.best)
+    options_fail("'%s' is not a stage; did you mean '%s'?", options->emit, nearest.best);
+  if (!is_stage)
+    options_fail("'%s' is not a stage; the stages are %s, and --emit takes candidates too",
+                 options->emit, list.data);
+  moe__text_free(&list);
+}
+
 static void check_combinations(const options_t *options) {
+  check_emit(options);
   bool is_question = options->list_passes || options->list_stages || options->show_dialects;
   if (is_question && (options->emit || options->pipeline || options->num_pass_flags))
     options_fail("--list-passes, --list-stages and --show-dialects run nothing");

@@ -281,7 +281,8 @@ static int report(const moe__run_tensor_t *result, const verdict_t *verdict,
   if (verdict->by_bound && verdict->judgment.score.failures)
     rc = report_score(result, &verdict->judgment.score, target);
   const moe_ref_score_t *score = &verdict->judgment.score;
-  if (verdict->by_bound && score->elements && score->signal == 0 && score->failures == 0)
+  if (verdict->by_bound && score->elements && score->signal == 0 && score->failures == 0 &&
+      !verdict->judgment.is_empty)
     rc = moe__run_input_error("%s: the exact result is zero, Inf or NaN in all %" PRId64
                               " elements: there is nothing to judge, other data are needed",
                               name, score->elements);
@@ -362,6 +363,10 @@ static void print_verdicts(const moe__run_target_t *target, const moe__run_call_
       continue;
     if (judgment->score.elements == 0) { /* no tokens, or none in a group */
       printf("%s%s has no elements to judge", named++ ? "; " : "", call->results[i].info->name);
+      continue;
+    }
+    if (judgment->is_empty && judgment->score.signal == 0) {
+      printf("%s%s is zero, a sum of no tokens", named++ ? "; " : "", call->results[i].info->name);
       continue;
     }
     printf("%s%s is within %.2f of its bound, SQNR %.1f dB", named++ ? "; " : "",

@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Options.h"
 
+#include "moe/limits.h"
 #include "tools/moe-run/Report.h"
 
 #include <argp.h>
@@ -21,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-  MAX_THREADS = 1024,
+  MAX_THREADS = MOE_MAX_EMULATOR_THREADS,
   MIN_REPEAT = 1,
   MAX_REPEAT = 100000,
   DEFAULT_REPEAT = 50,
@@ -237,12 +238,29 @@ static bool parse_groups(const char *text, moe__run_groups_t *out) {
   return false;
 }
 
+/* An option that has one value and is given once; *out holds what it was before. */
+static void set_once(struct argp_state *state, const char *option, char *text, const char **out) {
+  if (*out)
+    argp_error(state, "%s is given twice: '%s' and '%s'", option, *out, text);
+  *out = text;
+}
+
+/* An option of the emulator where another device is named. */
+static void refuse_elsewhere(struct argp_state *state, const char *option, const char *device) {
+  if (strcmp(device, "auto") != 0 && strcmp(device, "emu") != 0)
+    argp_error(state, "%s is for emu, and has no effect on --device %s", option, device);
+}
+
 /* What no single option can tell. */
 static void check_whole(struct argp_state *state, moe__run_options_t *options) {
   if (!options->bundle || !*options->bundle)
     argp_error(state, "no bundle given");
-  if (options->out && !*options->out)
+  if (options->out && (!*options->out || !strcmp(options->out, "-")))
     argp_error(state, "--out needs the name of a file");
+  if (options->schedule)
+    refuse_elsewhere(state, "--schedule", options->device);
+  if (options->step_limit)
+    refuse_elsewhere(state, "--step-limit", options->device);
   if (options->mode == MOE__RUN_RUN && !options->out) {
     if (options->input_count || options->shape_count || options->seed_given)
       argp_error(state, "nothing to do: give --out, --check, --bench or --tune");
@@ -310,15 +328,16 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     if (!parse_groups(text, &options->groups))
       argp_error(state, "--groups '%s': not equal, ragged, edge, one, none, decreasing or beyond",
                  text);
+    options->groups_given = true;
     return 0;
   case OPTION_SHAPE:
     add_shapes(state, options, text);
     return 0;
   case OPTION_OUT:
-    options->out = text;
+    set_once(state, "--out", text, &options->out);
     return 0;
   case OPTION_DEVICE:
-    options->device = text;
+    set_once(state, "--device", text, &options->device);
     if (!is_device(text))
       argp_error(state, "--device '%s': not auto, cuda, cuda:N, emu or reference", text);
     return 0;
@@ -364,6 +383,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     options->bundle = text;
     return 0;
   case ARGP_KEY_END:
+    if (!options->device)
+      options->device = "auto";
     check_whole(state, options);
     return 0;
   default:
@@ -373,8 +394,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 
 void moe__run_options_parse(int argc, char **argv, moe__run_options_t *out_options) {
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
-  *out_options =
-      (moe__run_options_t){.device = "auto", .repeat = DEFAULT_REPEAT, .runs = DEFAULT_RUNS};
+  *out_options = (moe__run_options_t){.repeat = DEFAULT_REPEAT, .runs = DEFAULT_RUNS};
   out_options->threads = processors < 1             ? 1
                          : processors > MAX_THREADS ? MAX_THREADS
                                                     : (int)processors;

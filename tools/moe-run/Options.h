@@ -60,6 +60,7 @@ typedef struct moe__run_options_t {
   bool edge_blocks, json;
   bool exact, one_hot, normal, nan_groups; /* one_hot: products are exact too */
   moe__run_groups_t groups;
+  bool groups_given;
   uint64_t seed, schedule;
   bool seed_given;
   uint64_t step_limit; /* instructions of all warps of a cluster together; 0: none */

@@ -171,6 +171,7 @@ static int judge(moe__run_launch_t *launch, const moe_rt_launch_info_t *info,
   launch->tensors[launch->operand_count] = moe__run_tensor_view(result);
   moe__run_parallel("judging by the C reference", threads, launch->slices, judge_slice, &judging);
   judgment->is_product = true;
+  judgment->is_empty = launch->op->flops && launch->op->flops(launch) == 0;
   judgment->is_quantized = factors != NULL;
   for (int64_t i = 0; i < launch->slices; i++) {
     moe_ref_score_add(&judgment->score, &judging.scores[i]);

@@ -21,6 +21,7 @@ typedef struct moe__run_judgment_t {
   int64_t written_rows;    /* rows from this one on are not to be written; else all there are */
   bool has_gaps;           /* rows before it may be nobody's, and are not to be written either */
   bool is_product;         /* the rest holds; bits are compared otherwise */
+  bool is_empty;           /* a sum of no products in all elements: no data could make more of it */
   moe_ref_score_t score;   /* of what was found */
   bool is_quantized;       /* by launches of the function, both operands of the product: then */
   moe_ref_score_t quality; /* compares with the product of what they were before */

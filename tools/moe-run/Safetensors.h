@@ -49,6 +49,9 @@ int moe__run_safetensors_read(const moe__run_safetensors_t *file, const moe__run
  * one of `inputs` (`count` paths; those that do not exist are passed over). */
 int moe__run_safetensors_may_write(const char *path, const char *const *inputs, int count);
 
+/* Fails where a result of the function has a name that safetensors files use themselves. */
+int moe__run_safetensors_may_hold(const char *path, const moe_rt_function_info_t *function);
+
 /* Writes the tensors to `path`, in memory order; for a permuted one the metadata has
  * "<name>.logical_shape" and "<name>.order". A regular file appears under its name only once it is
  * complete. */

@@ -19,6 +19,8 @@
 
 enum { MAX_BITS = 64, WRITE_CHUNK = 16 << 20 };
 
+static const char METADATA[] = "__metadata__"; /* the key of what is no tensor */
+
 /* The metadata of a permuted tensor: what its shape in the file does not say. */
 static int add_metadata(json_t *metadata, const moe__run_tensor_t *tensor) {
   char list[MOE__RUN_LIST_TEXT], *shape_key = NULL, *order_key = NULL;
@@ -58,7 +60,7 @@ static char *make_header(const moe__run_tensor_t *const *ordered, int count, siz
   json_t *root = json_object(), *metadata = json_object();
   json_int_t offset = 0;
   int failed = json_object_set_new(metadata, "producer", json_string("moe-run " MOE_VERSION));
-  failed |= json_object_set(root, "__metadata__", metadata);
+  failed |= json_object_set(root, METADATA, metadata);
   for (int i = 0; i < count; i++) {
     failed |= add_metadata(metadata, ordered[i]);
     failed |= json_object_set_new(root, ordered[i]->info->name, describe(ordered[i], offset));
@@ -130,6 +132,15 @@ int moe__run_safetensors_may_write(const char *path, const char *const *inputs, 
   for (int i = 0; i < count; i++)
     if (!stat(inputs[i], &input) && input.st_dev == target.st_dev && input.st_ino == target.st_ino)
       return moe__run_input_error("%s: is also an input, '%s'", path, inputs[i]);
+  return MOE__RUN_OK;
+}
+
+int moe__run_safetensors_may_hold(const char *path, const moe_rt_function_info_t *function) {
+  for (int i = 0; i < function->result_count; i++)
+    if (!strcmp(function->results[i].name, METADATA))
+      return moe__run_input_error("%s: cannot hold result '%s' of function '%s': safetensors files "
+                                  "have something else under this name",
+                                  path, METADATA, function->name);
   return MOE__RUN_OK;
 }
 

@@ -127,6 +127,8 @@ int main(int argc, char **argv) {
     rc = moe__run_find_function(&options, target.program, &function);
   if (!rc)
     rc = moe__run_inputs_verify(&options, function);
+  if (!rc && options.out)
+    rc = moe__run_safetensors_may_hold(options.out, function);
   bool ready = !rc;
   for (int i = 0; i < options.case_count && !rc; i++)
     rc = run_case(&options, &target, function, i, cases);

@@ -64,7 +64,11 @@ moe_emu_status_t moe__emu_global_create(moe__emu_global_t *global, const moe__em
   for (uint32_t i = 0; i < global->count; i++) {
     moe__emu_region_t *region = &global->regions[i];
     uint64_t end = 0;
-    if (region->address == 0 || __builtin_add_overflow(region->address, region->bytes, &end) ||
+    if (region->address == 0) {
+      moe__emu_error(error, "buffer '%.64s' has the address 0", name_of(region));
+      return MOE_EMU_INVALID_ARGUMENT;
+    }
+    if (__builtin_add_overflow(region->address, region->bytes, &end) ||
         (i + 1 < global->count && end > region[1].address)) {
       moe__emu_error(error, "buffer '%.64s' at 0x%" PRIx64 " overlaps another, or wraps",
                      name_of(region), region->address);

@@ -43,6 +43,8 @@ typedef struct moe__emu_parser_t {
   moe__emu_error_t *error;
   moe__emu_module_t *module;
 
+  bool has_version, has_target;
+
   moe__emu_kernel_t *kernel; /* the one being read */
   uint32_t instruction_capacity, operand_capacity, row_capacity;
 

@@ -465,6 +465,25 @@ static bool parse_version(moe__emu_parser_t *parser) {
     return moe__emu_parse_fail(parser, "'%.*s' where a version should be",
                                MOE__EMU_TOKEN(parser->token));
   moe__emu_parse_take(parser);
+  parser->has_version = true;
+  return true;
+}
+
+/* Instructions of other chips are not known here, or differ. */
+static bool parse_target(moe__emu_parser_t *parser) {
+  if (!moe__emu_token_is(&parser->token, "sm_90") && !moe__emu_token_is(&parser->token, "sm_90a"))
+    return moe__emu_parse_fail(parser, "'%.*s' where the target sm_90 or sm_90a should be",
+                               MOE__EMU_TOKEN(parser->token));
+  moe__emu_parse_take(parser);
+  parser->has_target = true;
+  return true;
+}
+
+/* Both stand before all that is declared. */
+static bool check_head(moe__emu_parser_t *parser) {
+  if (!parser->has_version || !parser->has_target)
+    return moe__emu_parse_fail(parser, "there is no %s before this",
+                               parser->has_version ? ".target" : ".version");
   return true;
 }
 
@@ -480,7 +499,7 @@ static bool parse_directive(moe__emu_parser_t *parser) {
   if (moe__emu_parse_accept(parser, ".version"))
     return parse_version(parser);
   if (moe__emu_parse_accept(parser, ".target"))
-    return take_name(parser, "a target") != NULL;
+    return parse_target(parser);
   if (moe__emu_parse_accept(parser, ".address_size"))
     return moe__emu_parse_integer(parser, 64, 64, &value);
   if (moe__emu_token_is(&parser->token, ".file")) {
@@ -493,13 +512,13 @@ static bool parse_directive(moe__emu_parser_t *parser) {
          moe__emu_parse_accept(parser, ".weak"))
     continue;
   if (moe__emu_parse_accept(parser, ".entry"))
-    return parse_kernel(parser);
+    return check_head(parser) && parse_kernel(parser);
   if (moe__emu_parse_accept(parser, ".shared"))
-    return parse_variable(parser, ".shared");
+    return check_head(parser) && parse_variable(parser, ".shared");
   if (moe__emu_parse_accept(parser, ".global"))
-    return parse_variable(parser, ".global");
+    return check_head(parser) && parse_variable(parser, ".global");
   if (moe__emu_parse_accept(parser, ".const"))
-    return parse_variable(parser, ".const");
+    return check_head(parser) && parse_variable(parser, ".const");
   return fail_directive(parser);
 }
 

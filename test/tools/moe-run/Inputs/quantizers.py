@@ -503,8 +503,12 @@ def same(bundle_path, path, out, prefix, other):
 
 
 def random_data(bundle_path, prefix, *options):
+    options = list(options)
+    groups = options.index("--groups") if "--groups" in options else len(options)
     for name in names(prefix):
-        command = ["moe-run", bundle_path, "--function", name, "--device", "reference", "--check", "--threads", "3", *options]
+        has_groups = any(argument[0] == "offs" for argument in FUNCTIONS[name]["arguments"])
+        chosen = options if has_groups else options[:groups] + options[groups + 2:]
+        command = ["moe-run", bundle_path, "--function", name, "--device", "reference", "--check", "--threads", "3", *chosen]
         subprocess.run(command, check=True)
 
 
