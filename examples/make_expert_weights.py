@@ -29,6 +29,8 @@ for expert in range(EXPERTS):
         normal = sum(generator.random() for _ in range(4)) - 2
         weights.append(bf16(normal * 0.02 * (1 + expert)))
 
+if len(sys.argv) != 2:
+    sys.exit("Usage: make_expert_weights.py FILE")
 header = json.dumps(
     {"w": {"dtype": "BF16", "shape": [EXPERTS, N, K], "data_offsets": [0, 2 * len(weights)]}},
     separators=(",", ":"),

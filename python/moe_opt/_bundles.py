@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import pathlib
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
-from moe_opt._library import InvalidBundle, NotFound
+from moe_opt._library import InputOutputError, InvalidBundle, NotFound
 from moe_opt._mixed import LAYER_SIZES, MX_SIZES, ROOM, attributes_of, expert_sizes, mx_attributes
 
 
@@ -211,8 +212,16 @@ def mx_tiles(order: tuple[int, ...]) -> _Tiles:
     return _tiles("scaled_grouped_mm.scaled_mm", (), _MX_KINDS, ("bf16",), sizes, {"sb": order})
 
 
-def path(name: str) -> Optional[pathlib.Path]:
-    """The folder of the bundle of this name; None where there is none."""
-    if any(entry["bundle"] == name for entry in index()):
-        return folder() / name
-    return None
+def named(given: str | os.PathLike[str]) -> Optional[pathlib.Path]:
+    """The folder of the bundle of the package that has this name; None for the path of another one, and where there is no package.
+    InputOutputError for what is neither."""
+    text = os.fspath(given)
+    if pathlib.Path(text).exists() or os.sep in text or "\0" in text:
+        return None
+    try:
+        names = [entry["bundle"] for entry in index()]
+    except NotFound:
+        return None
+    if text not in names:
+        raise InputOutputError(f"{text}: there is no such folder, and no bundle of the package has this name; moe_opt.bundles() lists those there are")
+    return folder() / text

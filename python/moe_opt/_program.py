@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pathlib
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 from moe_opt import _bundles, _dlpack, _library
@@ -185,13 +184,6 @@ def load(path: str | os.PathLike[str]) -> Program:
     """The program of a bundle: a folder that moe-opt wrote, or the name of a bundle of the package (`moe_opt.bundles()`).
 
     The folder is read and checked now; code is loaded on a device when it is first needed there. InputOutputError where a file cannot be
-    read, InvalidBundle where one is damaged."""
-    text = os.fspath(path)
-    if not pathlib.Path(text).exists() and os.sep not in text:
-        try:
-            own = _bundles.path(text)
-        except NotFound:
-            own = None
-        if own is not None:
-            return Program(_library.program(own))
-    return Program(_library.ProgramHandle(path))
+    read and for a name that is neither, InvalidBundle where a file is damaged."""
+    own = _bundles.named(path)
+    return Program(_library.ProgramHandle(path) if own is None else _library.program(own))

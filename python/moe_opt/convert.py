@@ -283,6 +283,8 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
     ConvertError names the tensor that does not fit, or the formats where `source` is none."""
     if source not in FORMATS:
         raise ConvertError(f"the format is {source!r}; it must be one of {', '.join(FORMATS)}")
+    for name, tensor in tensors.items():
+        _require(isinstance(tensor, numpy.ndarray), name, f"is a {type(tensor).__name__}; it must be a numpy array")
     read = FORMATS[source].read
     spelled = _prefixes(tensors, FORMATS[source])
     if not spelled:

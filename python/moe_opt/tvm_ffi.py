@@ -26,20 +26,21 @@ import re
 import sys
 from typing import Any, Iterable
 
-from moe_opt import _files, _library
+from moe_opt import _bundles, _files, _library
 
 _SIGNATURES = {"moe_rt_tvm_ffi_register": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p])}
 _programs: list[_library.ProgramHandle] = []  # registered functions live as long as the process, and so do their programs
 
 
 def functions(path: str | os.PathLike[str], prefix: str = "") -> dict[str, Any]:
-    """The functions of a bundle by name, as tvm_ffi.Function. They are also global functions, called PREFIX.NAME, or by default
+    """The functions of a bundle, a folder or the name of one of the package, by name, as tvm_ffi.Function. They are also global functions, called PREFIX.NAME, or by default
     moe_opt.FOLDER.NAME; such a function that was there is replaced.
 
     ImportError where apache-tvm-ffi is not installed, and the errors of `moe_opt.load`."""
     import tvm_ffi  # pylint: disable=import-outside-toplevel
 
     library = _library.bind(_library.lib, _SIGNATURES)
+    path = _bundles.named(path) or path
     handle = _library.ProgramHandle(path)
     prefix = prefix or f"moe_opt.{pathlib.Path(path).resolve().name}"
     found = {}

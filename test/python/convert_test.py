@@ -252,6 +252,10 @@ class Formats(Case):
         found, _ = self.check(tensors | biases, "gptq", {name: numpy.stack([one.values for one in ones])}, "ui4")
         self.assertTrue(biases.keys() <= found.keys())
 
+    def test_tensors_of_another_library(self):
+        with self.assertRaisesRegex(convert.ConvertError, "tensor 'a.qweight': is a list; it must be a numpy array"):
+            convert.convert({"a.qweight": [[1, 2]]}, "gptq")
+
     def test_one_expert_has_its_dimension(self):
         one = Weights()
         found, _ = self.check(one.gptq("experts.0.up"), "gptq", {"experts.up": one.values[None]}, "ui4")
