@@ -3,7 +3,7 @@
     import moe_opt, numpy
 
     x = numpy.random.default_rng(0).standard_normal((64, 256), dtype=numpy.float32)
-    q, scales = moe_opt.quantize(x)                  # MXFP8: E4M3 elements, an E8M0 scale for 32 of them
+    q, scales = moe_opt.quantize_mx(x)               # MXFP8: E4M3 elements, an E8M0 scale for 32 of them
 
     program = moe_opt.load("bundle/")                # what moe-opt --emit=bundle wrote
     out = program["grouped_mm"](tokens, weights, offs)
@@ -36,10 +36,10 @@ from moe_opt._library import (
 )
 from moe_opt._ops import (
     grouped_mm,
-    quantize,
-    quantize_dual,
     quantize_fp8,
     quantize_fp8_dual,
+    quantize_mx,
+    quantize_mx_dual,
     scaled_mm,
 )
 from moe_opt._program import Dimension, Function, Program, TensorInfo, load
@@ -70,10 +70,10 @@ __all__ = [
     "compile",
     "grouped_mm",
     "load",
-    "quantize",
-    "quantize_dual",
     "quantize_fp8",
     "quantize_fp8_dual",
+    "quantize_mx",
+    "quantize_mx_dual",
     "scaled_mm",
     "set_emulator",
 ]

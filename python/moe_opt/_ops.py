@@ -46,7 +46,7 @@ def _call(op: str, attributes: Mapping[str, Any], tensors: Mapping[str, Any], re
     return _function(op, tuple(attributes.items()), operands, results)(*present.values())
 
 
-def quantize(
+def quantize_mx(
     x: Any, axis: int = -1, dtype: str = "f8E4M3FN", mode: str = "rceil", offs: Optional[Any] = None, align: Optional[int] = None
 ) -> tuple[Any, Any]:
     """MX: 32 elements along `axis` share a scale that is a power of two (E8M0).
@@ -72,9 +72,9 @@ def quantize(
     return _call("mx_quantize.quantize", attributes, {"x": x, "offs": offs}, (dtype, "f8E8M0FNU"))
 
 
-def quantize_dual(x: Any, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any, Any, Any]:
+def quantize_mx_dual(x: Any, dtype: str = "f8E4M3FN", mode: str = "rceil") -> tuple[Any, Any, Any, Any]:
     """MX along both of the last two dimensions, from one read of x. Gives q, scales, q_t, scales_t: along the last dimension, then along the
-    one before it, as `quantize` does. Raises what `quantize` raises."""
+    one before it, as `quantize_mx` does. Raises what `quantize_mx` raises."""
     return _call("mx_quantize.quantize_dual", {"block": 32, "mode": mode}, {"x": x}, (dtype, "f8E8M0FNU"))
 
 
@@ -96,10 +96,10 @@ def quantize_fp8(
     offs: (G,), int32: the end of each group of rows, where the granularity has groups.
     dtype: f8E4M3FN or f8E5M2.
     pow2: scales are powers of two. sanitize: NaN becomes 0, and Inf the largest number, before anything else.
-    align: 128, of rows along axis 0: each group begins at a multiple of 128 rows of q, as in `quantize`.
+    align: 128, of rows along axis 0: each group begins at a multiple of 128 rows of q, as in `quantize_mx`.
 
     Gives q, of the shape of x, and scales, whose shapes docs/dialects/mx_quantize.md has; x is q times its scale, rounded. Raises what
-    `quantize` raises.
+    `quantize_mx` raises.
     """
     _arguments.require_tensors(x=x)
     attributes = {"granularity": granularity, "axis": _arguments.axis_of(x, axis), "pow2": pow2, "sanitize": sanitize, "align": align}
@@ -115,7 +115,7 @@ def quantize_fp8_dual(
     align: Optional[int] = None,
 ) -> tuple[Any, Any, Any, Any]:
     """FP8 by rows and by columns, from two reads of x together: q, scales, q_t, scales_t. x of rank 2 has groups of rows, whose ends are in
-    `offs`, and its columns have a scale for each group. align: 128, as in `quantize`, of q_t. Raises what `quantize` raises."""
+    `offs`, and its columns have a scale for each group. align: 128, as in `quantize_mx`, of q_t. Raises what `quantize_mx` raises."""
     attributes = {"pow2": pow2, "sanitize": sanitize, "align": align}
     return _call("mx_quantize.quantize_fp8_dual", attributes, {"x": x, "offs": offs}, (dtype, "f32"))
 
@@ -126,19 +126,19 @@ def _lies_swapped(tensor: Any) -> bool:
     return strides[-2] < strides[-1]
 
 
-def _scaled_mx(tensors: Mapping[str, Any], accumulate: str, dtype: str) -> Any:
+def _scaled_mx(tensors: Mapping[str, Any], accumulate: str, out_dtype: str) -> Any:
     """The product with scales of MX blocks."""
     qa, qb, sb, offs = tensors["qa"], tensors["qb"], tensors["sb"], tensors["offs"]
-    _arguments.require_attributes(accumulate=accumulate, dtype=dtype)
+    _arguments.require_attributes(accumulate=accumulate, out_dtype=out_dtype)
     swapped = sb.ndim == 3 and _lies_swapped(sb)
-    attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, dtype)
+    attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, out_dtype)
     operands = tuple(("f8E8M0FNU" if name in ("sa", "sb") else _element(tensor, name, "f8E4M3FN"), tensor.ndim) for name, tensor in tensors.items() if tensor is not None)
     orders = _recipes.mx_orders(sb.ndim, swapped)
     present = [tensor for tensor in tensors.values() if tensor is not None]
-    return _function("scaled_grouped_mm.scaled_mm", tuple(attributes.items()), operands, (dtype,), orders)(*present)
+    return _function("scaled_grouped_mm.scaled_mm", tuple(attributes.items()), operands, (out_dtype,), orders)(*present)
 
 
-def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, accumulate: str = "fast", dtype: str = "bf16") -> Any:
+def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, accumulate: str = "fast", out_dtype: str = "bf16") -> Any:
     """Products of FP8 operands (f8E4M3FN, or uint8) with fp32 scales, or with those of MX blocks (f8E8M0FNU, or uint8).
 
     qa (M, K), qb (E, K, N), offs (E,): out (M, N), the rows of group e times qb[e]. sa (M,), sb (E, N); or one scale, (1,) and (E,).
@@ -146,19 +146,19 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     qa (E, M, K), qb (E, K, N), no offs: out (E, M, N). sa (E, M), sb (E, N); or (E,).
 
     Scales of MX blocks: sa (M, K / 32), sb (E, K / 32, N), which lies in memory so or as (E, N, K / 32); gradient of weights
-    sa (blocks, N), sb (blocks, K), as `quantize` gives them with offs; batched sa (E, M, K / 32).
+    sa (blocks, N), sb (blocks, K), as `quantize_mx` gives them with offs; batched sa (E, M, K / 32).
 
     qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
     rows behind the last are neither read nor written.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
     accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks fast ones take, by the sizes, room for the tokens or both
-    operands in 16 bits while they run. dtype: of the result, bf16, f16 or f32. Raises what `quantize` raises.
+    operands in 16 bits while they run. out_dtype: of the result, bf16, f16 or f32. Raises what `quantize_mx` raises.
     """
     tensors = {"qa": qa, "qb": qb, "sa": sa, "sb": sb, "offs": offs}
     _arguments.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
     if _element(sa, "sa", "f8E8M0FNU") == "f8E8M0FNU":
-        return _scaled_mx(tensors, accumulate, dtype)
-    return _call("scaled_grouped_mm.scaled_mm", {"accumulate": accumulate}, tensors, (dtype,), "f8E4M3FN")
+        return _scaled_mx(tensors, accumulate, out_dtype)
+    return _call("scaled_grouped_mm.scaled_mm", {"accumulate": accumulate}, tensors, (out_dtype,), "f8E4M3FN")
 
 
 def grouped_mm(a: Any, b: Any, offs: Any, recipe: str = "fp8_rowwise") -> Any:
@@ -169,6 +169,6 @@ def grouped_mm(a: Any, b: Any, offs: Any, recipe: str = "fp8_rowwise") -> Any:
     recipe: fp8_rowwise, fp8_tensorwise, fp8_blockwise or mxfp8. K and N are multiples of 16, with mxfp8 of 32. fp8_tensorwise takes NaN as 0 and
     Inf as the greatest bf16.
 
-    Gives bf16. Raises what `quantize` raises.
+    Gives bf16. Raises what `quantize_mx` raises.
     """
     return _call("scaled_grouped_mm.grouped_mm", {"recipe": recipe}, {"a": a, "b": b, "offs": offs}, ("bf16",))

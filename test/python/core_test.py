@@ -130,14 +130,14 @@ class Casts(unittest.TestCase):
             x = data(*shape)
             for axis in (len(shape) - 1, len(shape) - 2):
                 with self.subTest(shape=shape, axis=axis):
-                    q, scales = moe_opt.quantize(x, axis)
+                    q, scales = moe_opt.quantize_mx(x, axis)
                     expected = reference_quantize(x, axis, "rceil")
                     self.assertTrue(numpy.array_equal(as_bytes(numpy.ascontiguousarray(q)), expected[0]))
                     self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
 
     def test_mx_of_groups_is_the_reference_of_each(self):
         x, ends = data(150, 64), [0, 33, 33, 97, 141]
-        q, scales = moe_opt.quantize(x, 0, offs=numpy.array(ends, numpy.int32))
+        q, scales = moe_opt.quantize_mx(x, 0, offs=numpy.array(ends, numpy.int32))
         self.assertEqual((q.shape[0] % 128, scales.shape[1]), (0, 64))
         for group, (start, end) in enumerate(zip([0, *ends], ends)):
             blocks = -(-(end - start) // 32)
@@ -151,7 +151,7 @@ class Casts(unittest.TestCase):
     def test_groups_may_begin_at_multiples(self):
         x, ends = data(150, 64), [0, 33, 33, 97, 141]
         offs = numpy.array(ends, numpy.int32)
-        plain, aligned = (as_bytes(numpy.ascontiguousarray(moe_opt.quantize(x, 0, offs=offs, **align)[0])) for align in ({}, {"align": 128}))
+        plain, aligned = (as_bytes(numpy.ascontiguousarray(moe_opt.quantize_mx(x, 0, offs=offs, **align)[0])) for align in ({}, {"align": 128}))
         self.assertEqual(aligned.shape, ((2 + len(ends)) * 128, 64))
         for group, (start, end) in enumerate(zip([0, *ends], ends)):
             rows = aligned[(start // 128 + group) * 128 :][: -(-(end - start) // 128) * 128]
@@ -166,11 +166,11 @@ class Casts(unittest.TestCase):
             ("; offs can be i32 of rank 1 beside those before it;", {"axis": 0, "offs": offs[None]}),
         ):
             with self.assertRaisesRegex(moe_opt.NotFound, message):
-                moe_opt.quantize(x, **arguments)
+                moe_opt.quantize_mx(x, **arguments)
 
     def test_mx_is_the_formula(self):
         x = data(64, 512, seed=1)
-        q, scales = moe_opt.quantize(x)
+        q, scales = moe_opt.quantize_mx(x)
         expected = numpy_quantize(x)
         self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
         self.assertTrue(numpy.array_equal(as_bytes(q), expected[0]))
@@ -180,13 +180,13 @@ class Casts(unittest.TestCase):
 
     def test_bf16_bits(self):
         bits = (data(32, 64).view(numpy.uint32) >> 16).astype(numpy.uint16)
-        q, scales = moe_opt.quantize(bits)
+        q, scales = moe_opt.quantize_mx(bits)
         expected = reference_quantize(bits, 1, "rceil")
         self.assertTrue(numpy.array_equal(as_bytes(q), expected[0]))
         self.assertTrue(numpy.array_equal(as_bytes(scales), expected[1]))
 
     def test_no_tokens(self):
-        q, scales = moe_opt.quantize(numpy.empty((0, 64), numpy.float32))
+        q, scales = moe_opt.quantize_mx(numpy.empty((0, 64), numpy.float32))
         self.assertEqual((q.shape, scales.shape), ((0, 64), (0, 2)))
 
     def test_product(self):
@@ -195,7 +195,7 @@ class Casts(unittest.TestCase):
         qb = (0x38 + random.integers(0, 2, (2, 32, 64)) * 0x80).astype(numpy.uint8)
         sa, sb = numpy.full(48, 0.5, numpy.float32), numpy.full((2, 32), 2, numpy.float32)
         offs = numpy.array([17, 40], numpy.int32)
-        out = moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), sa, sb, offs, dtype="f32")
+        out = moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), sa, sb, offs, out_dtype="f32")
         a, b = 1 - (qa >> 7) * 2.0, 1 - (qb >> 7) * 2.0
         self.assertTrue(numpy.array_equal(out[:17], a[:17] @ b[0].T))
         self.assertTrue(numpy.array_equal(out[17:40], a[17:40] @ b[1].T))
@@ -209,7 +209,7 @@ class Casts(unittest.TestCase):
             tokens = random.integers(-1, 2, (rows, columns)).astype(numpy.float32)
             offs = numpy.array([17, rows - 3], numpy.int32)
             expected = numpy.concatenate([tokens[:17] @ weights[0].T, tokens[17 : rows - 3] @ weights[1].T])
-            a, sa, b, sb = (*moe_opt.quantize(tokens), *moe_opt.quantize(weights))
+            a, sa, b, sb = (*moe_opt.quantize_mx(tokens), *moe_opt.quantize_mx(weights))
             for kind in (lambda x: x, as_bytes):
                 for accumulate in ("fast", "promoted"):
                     with self.subTest(rows=rows, kind=kind, accumulate=accumulate):
@@ -261,7 +261,7 @@ class Casts(unittest.TestCase):
         tokens = scaled(random, random.integers(-1, 2, (300, columns)))
         ends = [0, *offs]
         expected = bf16_bits(numpy.concatenate([tokens[ends[e] : ends[e + 1]] @ weights[e].T for e in range(5)]))
-        a, sa, b, sb = (*moe_opt.quantize(tokens), *moe_opt.quantize(weights))
+        a, sa, b, sb = (*moe_opt.quantize_mx(tokens), *moe_opt.quantize_mx(weights))
         self.assertGreater(min(len(numpy.unique(as_bytes(sa))), len(numpy.unique(as_bytes(sb)))), 3)
         for order in ((0, 2, 1), (0, 1, 2)):
             scales = sb.swapaxes(1, 2) if order == (0, 2, 1) else numpy.ascontiguousarray(sb.swapaxes(1, 2))
@@ -372,7 +372,7 @@ class Programs(unittest.TestCase):
 
     def test_bf16_bits_of_others(self):
         bits = (self.x.view(numpy.uint32) >> 16).astype(numpy.uint16)
-        expected = moe_opt.quantize(bits)
+        expected = moe_opt.quantize_mx(bits)
         name, _ = moe_opt._bundles.find("mx_quantize.quantize", {"axis": 1, "block": 32, "mode": "rceil"}, [("bf16", 2)], ["f8E4M3FN"])
         out = numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
         moe_opt.load(name)(Exported(bits), out=out)
@@ -397,19 +397,19 @@ class Programs(unittest.TestCase):
         self.refuses(moe_opt.InvalidArgument, "out has 1 tensors; there are 2 results", lambda: program(x, out=[x]))
         self.refuses(moe_opt.NotFound, f"there are: '{name}'", lambda: program["nothing"])
         self.refuses(AttributeError, name, lambda: program.nothing)
-        self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = 'up'", lambda: moe_opt.quantize(x, mode="up"))
-        self.refuses(moe_opt.NotFound, "mode can be ", lambda: moe_opt.quantize(x, mode="up"))
+        self.refuses(moe_opt.NotFound, "no bundle of mx_quantize.quantize with axis = 1, block = 32, mode = 'up'", lambda: moe_opt.quantize_mx(x, mode="up"))
+        self.refuses(moe_opt.NotFound, "mode can be ", lambda: moe_opt.quantize_mx(x, mode="up"))
         weights, offs = numpy.zeros((1, 16, 64), numpy.float32), numpy.array([32], numpy.int32)
         self.refuses(moe_opt.NotFound, "; a can be bf16 of rank 2", lambda: moe_opt.grouped_mm(x, weights.swapaxes(1, 2), offs))
         self.refuses(moe_opt.InputOutputError, "none: there is no such folder, and no bundle of the package has this name", lambda: moe_opt.load("none"))
         self.refuses(moe_opt.InputOutputError, "; a bundle is a folder that moe-opt --emit=bundle writes", lambda: moe_opt.load("./none"))
-        self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize(x, 2))
+        self.refuses(moe_opt.InvalidArgument, "axis is 2", lambda: moe_opt.quantize_mx(x, 2))
         self.refuses(moe_opt.InvalidArgument, "x has rank 1; it must be 2 or 3", lambda: moe_opt.quantize_fp8(x[0]))
         self.refuses(moe_opt.NotFound, "granularity can be ", lambda: moe_opt.quantize_fp8(numpy.zeros((32, 64), numpy.uint16), "line"))
-        self.refuses(TypeError, "axis is None; it must be a number", lambda: moe_opt.quantize(x, None))
-        self.refuses(TypeError, "x is a list; it must be a tensor", lambda: moe_opt.quantize([1.0]))
-        self.refuses(TypeError, "x is a NoneType; it must be a tensor", lambda: moe_opt.quantize(None))
-        self.refuses(TypeError, "dtype is <class 'numpy.uint8'>; it must be a name", lambda: moe_opt.quantize(x, dtype=numpy.uint8))
+        self.refuses(TypeError, "axis is None; it must be a number", lambda: moe_opt.quantize_mx(x, None))
+        self.refuses(TypeError, "x is a list; it must be a tensor", lambda: moe_opt.quantize_mx([1.0]))
+        self.refuses(TypeError, "x is a NoneType; it must be a tensor", lambda: moe_opt.quantize_mx(None))
+        self.refuses(TypeError, "dtype is <class 'numpy.uint8'>; it must be a name", lambda: moe_opt.quantize_mx(x, dtype=numpy.uint8))
         self.refuses(moe_opt.InvalidArgument, "path is NULL or empty", lambda: moe_opt.load(""))
         self.refuses(moe_opt.InvalidArgument, "a path has no NUL", lambda: moe_opt.load("a\0b"))
         fixed = numpy.empty((32, 64), numpy.uint8)

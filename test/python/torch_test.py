@@ -377,7 +377,7 @@ def test_quantized_operands_are_told_apart():
     with pytest.raises(moe_opt.NotFound):
         moe.scaled_grouped_mm(a.q.view(torch.uint8), qb.view(torch.uint8), a.scales, b.scales, ends())
     with pytest.raises(ValueError, match="negative view"):
-        moe_opt.quantize(torch._neg_view(x))
+        moe_opt.quantize_mx(torch._neg_view(x))
 
 
 def test_messages_name_what_is_wrong():
