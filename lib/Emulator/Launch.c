@@ -223,11 +223,13 @@ static moe_emu_status_t run_in_turns(moe__emu_machine_t *machine, moe__emu_clust
                                      int count, moe_emu_report_t *report) {
   const moe__emu_cluster_t *failed =
       moe__emu_clusters_run(clusters, (uint32_t)count, machine->cluster_count);
-  if (machine->races->arena.is_exhausted) /* what was forgotten may be what a failure is about */
+  const moe__emu_arena_t *arena = &machine->races->arena;
+  if (arena->is_full) /* what was forgotten may be what a failure is about */
     return fail(report, MOE_EMU_OUT_OF_MEMORY,
-                "kernel '%s': what clusters know of one another needs more than the %zu bytes of "
-                "order_bytes",
-                machine->kernel->name, machine->races->arena.limit);
+                "kernel '%s': what clusters know of one another needs more than %zu bytes",
+                machine->kernel->name, arena->limit);
+  if (arena->is_exhausted)
+    return MOE_EMU_OUT_OF_MEMORY;
   if (!failed)
     return MOE_EMU_OK;
   *report = failed->report;

@@ -56,8 +56,7 @@ static uint8_t scale_even(float amax, moe__ref_small_float_t format) {
 }
 
 uint8_t moe_ref_mx_scale(float amax, moe_ref_mx_mode_t mode, moe_ref_dtype_t element) {
-  if (moe__ref_magnitude(amax) >= MOE__REF_F32_INF ||
-      (element != MOE_REF_E4M3 && element != MOE_REF_E5M2))
+  if (moe__ref_magnitude(amax) >= MOE__REF_F32_INF || !moe__ref_is_fp8(element))
     return 255;
   const moe__ref_small_float_t format = element == MOE_REF_E5M2 ? moe__ref_e5m2 : moe__ref_e4m3;
   switch (mode) {
@@ -225,7 +224,7 @@ static bool is_quantized_pair(const moe_ref_tensor_t *high, const moe_ref_tensor
     return false;
   if (high->dtype != MOE_REF_F32 && high->dtype != MOE_REF_BF16)
     return false;
-  if (low->dtype != MOE_REF_E4M3 && low->dtype != MOE_REF_E5M2)
+  if (!moe__ref_is_fp8(low->dtype))
     return false;
   if (scales->dtype != MOE_REF_E8M0)
     return false;

@@ -263,11 +263,21 @@ def _is_fp8(found: Quantized) -> bool:
     return found.weight.dtype != numpy.uint8
 
 
+def _with_known_groups(found: Quantized) -> Quantized:
+    """Groups of several times the largest that mixed_mm knows, but of less than a row, as so many groups of that with the same scales."""
+    columns, groups, most = found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1], GROUP_SIZES[-1]
+    times = columns // groups // most
+    if groups == 1 or times < 2 or columns != groups * times * most:
+        return found
+    scales, zero_points = (None if given is None else numpy.repeat(given, times, -1) for given in (found.scales, found.zero_points))
+    return Quantized(found.weight, scales, zero_points)
+
+
 def _check_sizes(name: str, found: Quantized) -> int:
     """What mixed_mm asks for. Gives the size of a group."""
     n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1]
     size = k // groups
-    _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))} or a whole row")
+    _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))}, a multiple of {GROUP_SIZES[-1]} or a whole row")
     _require(n % 16 == 0 and k % 32 == 0, name, f"is {n} x {k}; N must be a multiple of 16 and K of 32")
     greatest = 0 if found.zero_points is None else int(found.zero_points.max())
     _require(
@@ -294,6 +304,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
     metadata: dict[str, str] = {}
     for name, members in _stacked(list(spelled)).items():
         found = read(tensors, name) if members == [name] else _join(name, [read(tensors, member) for member in members])
+        found = _with_known_groups(found)
         size = _check_sizes(name, found)
         written = {"weight": found.weight, "scales": found.scales}
         if found.zero_points is None:

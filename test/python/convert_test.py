@@ -252,6 +252,15 @@ class Formats(Case):
         found, _ = self.check(tensors | biases, "gptq", {name: numpy.stack([one.values for one in ones])}, "ui4")
         self.assertTrue(biases.keys() <= found.keys())
 
+    def test_larger_groups_become_several(self):
+        """Of 256 columns two of 128, but of a whole row one."""
+        one = Weights(group=256, n=16, k=512)
+        found, metadata = self.check(one.gptq("up"), "gptq", {"up": one.values}, "ui4")
+        self.assertEqual((found["up.scales"].shape, metadata["up.weight.group_size"]), ((16, 4), "128"))
+        row = Weights(group=256, n=16, k=256)
+        found, metadata = self.check(row.gptq("up"), "gptq", {"up": row.values}, "ui4")
+        self.assertEqual((found["up.scales"].shape, metadata["up.weight.group_size"]), ((16, 1), "256"))
+
     def test_tensors_of_another_library(self):
         with self.assertRaisesRegex(convert.ConvertError, "tensor 'a.qweight': is a list; it must be a numpy array"):
             convert.convert({"a.qweight": [[1, 2]]}, "gptq")
@@ -391,7 +400,7 @@ class Refusals(Case):
         tensors = Weights().gptq("x")
         self.refuses(tensors | {"x.scales": tensors["x.scales"].astype(numpy.float64)}, "gptq", "'x.scales': has elements of float64; they must be")
         self.refuses(tensors | {"x.weight": numpy.ones(1)}, "gptq", "'x.weight': is in the checkpoint already")
-        self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of 32, 64, 128 or a whole row")
+        self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of 32, 64, 128, a multiple of 128 or a whole row")
         twelve = {"x.qweight": numpy.zeros((12, 12), numpy.int32), "x.scales": tensors["x.scales"][:, :12].copy(), "x.qzeros": numpy.zeros((3, 1), numpy.int32)}
         self.refuses(twelve, "gptq", r"'x.qweight': is \(12, 12\); N must be a multiple of 8")
         self.refuses(Weights(n=8).gptq("x"), "gptq", "'x': is 8 x 96; N must be a multiple of 16 and K of 32")

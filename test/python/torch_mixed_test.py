@@ -597,6 +597,8 @@ def test_moved_and_copied():
     rounded = weights.to(dtype=BF16)
     assert rounded.scales.dtype == BF16 and rounded.w is weights.w and rounded.constant
     assert torch.equal(rounded.to(F16).scales, scales)  # powers of two
+    written = weights._replace(constant=False)  # a kernel writes them
+    assert not written.to(BF16).constant and not copy.deepcopy(written).constant
     copied = copy.deepcopy(weights)
     assert copied.w.data_ptr() != weights.w.data_ptr() and torch.equal(moe.mixed_mm(tokens(3, F16), copied), expected(tokens(3, F16), values))
     for wrong in (torch.uint8, torch.float32):

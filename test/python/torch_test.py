@@ -332,6 +332,8 @@ def test_gradients_through_vmap(wanted):
     found = torch.autograd.grad(product(w).float().square().sum(), leaves)
     one_by_one = torch.stack([moe.grouped_mm(x, each.transpose(1, 2), ends()) for each in w])
     same_bits(found, torch.autograd.grad(one_by_one.float().square().sum(), leaves))
+    compiled = torch.compile(lambda w: torch.vmap(lambda each: moe.grouped_mm(x.detach(), each.transpose(1, 2), ends()))(w), fullgraph=True, backend="aot_eager")
+    same_bits([compiled(w.detach())], [product(w).detach()])
     with pytest.raises(NotImplementedError, match="quantize_mx has no gradient"):
         torch.vmap(lambda each: moe.quantize_mx(each).q.float())(leaves[-1] if leaves[-1].dim() == 4 else leaves[-1][None]).sum().backward()
 
@@ -989,6 +991,20 @@ def test_nothing_is_converted_where_one_parameter_cannot_be():
         moe.convert_experts_(model, filter=lambda name, _: name.startswith("w"))
     assert type(model.w1) is torch.nn.Parameter
 
+    class Slotted(torch.nn.Parameter):
+        __slots__ = ("tag",)
+
+    class Answering(torch.nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    for kind in (Slotted, Answering):
+        model.w3 = kind(torch.zeros(E, N, K))
+        with pytest.raises(TypeError, match=f"w3 is of type {kind.__name__}"):
+            moe.convert_experts_(model)
+        assert type(model.w1) is torch.nn.Parameter
+
     def fails(name, parameter):
         if name == "w2":
             raise KeyError(name)
@@ -1168,6 +1184,20 @@ def test_converted_experts_with_checkpointing():
     model.zero_grad()
     model(x, ends()).sum().backward()
     same_bits(found, (model.w1.grad, model.w2.grad))
+
+
+@pytest.mark.parametrize("recipe", ["fp8_rowwise", "fp8_tensorwise"])
+def test_compiled_code_knows_the_conversion(recipe):
+    """Also of a module that was compiled before, as it was and by another recipe."""
+    model, x = Experts().to(DEVICE), operands()[0].detach()
+    compiled = torch.compile(model, backend="aot_eager")
+    with torch.no_grad():
+        before = compiled(x, ends())
+        for each in ("fp8_blockwise", recipe):
+            moe.convert_experts_(model, each)
+            found = compiled(x, ends())
+            same_bits([found], [model(x, ends())])
+            assert not torch.equal(found, before)
 
 
 def test_converted_experts_compile():

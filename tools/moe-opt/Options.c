@@ -208,7 +208,8 @@ static bool parse_bool(const char *flag, const char *value) {
   return false;
 }
 
-/* A flag that has one value and is given once; *out holds what it was before. */
+/* A flag that says what is written, or where: of two one would not be. *out holds what it was
+ * before. */
 static void set_once(const char *flag, const char *value, const char **out) {
   if (*out)
     options_fail("%s is given twice: '%s' and '%s'", flag, *out, value);

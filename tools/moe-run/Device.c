@@ -90,10 +90,12 @@ int moe__run_target_open(const moe__run_options_t *options, moe__run_target_t *o
 }
 
 int moe__run_find_function(const moe__run_options_t *options, const moe_rt_program_t *program,
-                           const moe_rt_function_info_t **out) {
+                           const char *path, const moe_rt_function_info_t **out) {
   moe_rt_status_t status = moe_rt_program_find(program, options->function, out);
-  if (status == MOE_RT_NOT_FOUND && !options->function)
-    return moe__run_input_error("%s (--function=NAME)", moe_rt_last_message());
+  if (status == MOE_RT_NOT_FOUND)
+    return moe__run_input_error("%s%s%s%s", path ? path : "", path ? ": " : "",
+                                moe_rt_last_message(),
+                                options->function ? "" : " (--function=NAME)");
   return status ? moe__run_runtime_error(status) : MOE__RUN_OK;
 }
 

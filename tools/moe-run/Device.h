@@ -28,9 +28,10 @@ typedef struct moe__run_target_t {
 int moe__run_target_open(const moe__run_options_t *options, moe__run_target_t *out_target);
 void moe__run_target_close(moe__run_target_t *target);
 
-/* The function of a program that --function names, or the only one. */
+/* The function of a program that --function names, or the only one. Errors begin with `path`, that
+ * of the bundle, where it is not NULL. */
 int moe__run_find_function(const moe__run_options_t *options, const moe_rt_program_t *program,
-                           const moe_rt_function_info_t **out);
+                           const char *path, const moe_rt_function_info_t **out);
 
 /* A call on a device: the arguments are copied there; each result lies between two guard zones. */
 typedef struct moe__run_device_call_t {

@@ -188,11 +188,14 @@ static int fill(const moe__run_options_t *options, moe__run_call_t *call, const 
   return rc;
 }
 
-/* --groups needs an argument with the ends of groups, --nan-groups one that may have NaN. */
-static int verify_groups(const moe__run_options_t *options, const moe__run_call_t *call) {
+/* --groups needs an argument with the ends of groups that comes from no file, --nan-groups one that
+ * may have NaN. */
+static int verify_groups(const moe__run_options_t *options, const moe__run_call_t *call,
+                         const source_t *sources) {
   if (!options->groups_given && !options->nan_groups)
     return MOE__RUN_OK;
   const char *const function = call->function->name;
+  const char *given = NULL; /* the name of ends that come from a file */
   bool has_groups = false, may_have_nan = false;
   for (int i = 0; i < call->function->argument_count; i++) {
     moe__run_use_t use;
@@ -200,10 +203,14 @@ static int verify_groups(const moe__run_options_t *options, const moe__run_call_
     if (rc)
       return rc;
     has_groups |= use.role == MOE__RUN_OFFSETS;
+    if (use.role == MOE__RUN_OFFSETS && sources[i].input)
+      given = call->arguments[i].info->name;
     may_have_nan |= use.nan != MOE__RUN_NAN_NONE;
   }
   if (options->groups_given && !has_groups)
     return moe__run_input_error("--groups: function '%s' has no groups", function);
+  if (options->groups_given && given)
+    return moe__run_input_error("--groups: '%s' comes from a file", given);
   if (options->nan_groups && !has_groups && !may_have_nan)
     return moe__run_input_error("--nan-groups: function '%s' has no product over groups", function);
   return MOE__RUN_OK;
@@ -227,7 +234,7 @@ int moe__run_inputs_make(const moe__run_options_t *options, const moe_rt_program
   if (!rc)
     rc = moe__run_call_layout(program, function, rows, out_call);
   if (!rc)
-    rc = verify_groups(options, out_call);
+    rc = verify_groups(options, out_call, sources);
   if (!rc)
     rc = fill(options, out_call, sources);
   for (size_t i = 0; sources && i < count; i++)

@@ -238,7 +238,8 @@ static bool parse_groups(const char *text, moe__run_groups_t *out) {
   return false;
 }
 
-/* An option that has one value and is given once; *out holds what it was before. */
+/* An option that says where a call runs or what it writes: of two one would be without effect.
+ * *out holds what it was before. */
 static void set_once(struct argp_state *state, const char *option, char *text, const char **out) {
   if (*out)
     argp_error(state, "%s is given twice: '%s' and '%s'", option, *out, text);

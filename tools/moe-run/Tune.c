@@ -126,7 +126,8 @@ static int load(tune_t *tune, int number) {
     rc = status ? moe__run_runtime_error(status) : MOE__RUN_OK;
   }
   if (!rc)
-    rc = moe__run_find_function(tune->options, candidate->program, &candidate->function);
+    rc = moe__run_find_function(tune->options, candidate->program, candidate->path,
+                                &candidate->function);
   if (rc)
     return rc;
   if (!is_same_function(candidate->function, tune->candidates[0].function))

@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
   if (!rc)
     rc = moe__run_target_open(&options, &target);
   if (!rc)
-    rc = moe__run_find_function(&options, target.program, &function);
+    rc = moe__run_find_function(&options, target.program, NULL, &function);
   if (!rc)
     rc = moe__run_inputs_verify(&options, function);
   if (!rc && options.out)

@@ -27,6 +27,7 @@ void *moe__emu_arena_allocate(moe__emu_arena_t *arena, size_t bytes) {
     chunk = size <= left ? calloc(1, sizeof *chunk + size) : NULL;
     if (!chunk) {
       arena->is_exhausted = true;
+      arena->is_full = size > left;
       return NULL;
     }
     chunk->next = arena->chunks;

@@ -48,6 +48,7 @@ typedef struct moe__emu_arena_t {
   struct moe__emu_arena_chunk_t *chunks;
   size_t total, limit; /* bytes */
   bool is_exhausted;   /* an allocation has failed */
+  bool is_full;        /* for want of limit */
 } moe__emu_arena_t;
 
 /* Zeroed; NULL when there is no memory. */

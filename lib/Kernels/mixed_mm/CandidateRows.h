@@ -1,6 +1,8 @@
 /* CandidateRows.h - tables of schedules of products of four-bit or FP8 weights: how a row is
  * written and found.
  *
+ * Only the files of these tables include it: its macros have short names, so that a row is a line.
+ *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #ifndef MOE_KERNELS_MIXED_MM_CANDIDATE_ROWS_H
 #define MOE_KERNELS_MIXED_MM_CANDIDATE_ROWS_H

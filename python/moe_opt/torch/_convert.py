@@ -138,12 +138,18 @@ def _is_distributed(parameter: nn.Parameter) -> bool:
     return module is not None and isinstance(parameter, module.DTensor)
 
 
+def _is_usual(kind: type) -> bool:
+    """Whether parameters of this type compute as torch.nn.Parameter does and have its layout, so that they may become of another type."""
+    answers = all(getattr(kind, name) is getattr(nn.Parameter, name) for name in ("__torch_function__", "__torch_dispatch__"))
+    return answers and kind.__basicsize__ == nn.Parameter.__basicsize__ and not issubclass(kind, nn.parameter.UninitializedTensorMixin)
+
+
 def _check_parameter(name: str, parameter: nn.Parameter) -> None:
     """TypeError for a tensor of a subclass that computes in its own way, ValueError for a part that is made anew."""
     if _is_distributed(parameter):
         if parameter.is_meta:
             raise ValueError(f"{name} is sharded and on the meta device, from where to_empty makes plain weights again: call convert_experts_ after it")
-    elif getattr(type(parameter), "__torch_dispatch__", None) is not Tensor.__torch_dispatch__ or isinstance(parameter, nn.parameter.UninitializedTensorMixin):
+    elif not isinstance(parameter, ExpertWeights) and not _is_usual(type(parameter)):
         raise TypeError(f"{name} is of type {type(parameter).__name__}; it must be a torch.nn.Parameter")
 
 
@@ -167,7 +173,7 @@ def convert_experts_(
        where one of them is chosen.
 
     Parameters stay the objects that they are, with names, values, gradients, hooks, requires_grad and their optimizer; only their type is another
-    one. What is saved is plain tensors, and either kind can be loaded. What puts others in their place undoes it: load_state_dict(..., assign=True),
+    one; compiled code is compiled again. What is saved is plain tensors, and either kind can be loaded. What puts others in their place undoes it: load_state_dict(..., assign=True),
     loading a module that was pickled whole, and of sharded parameters (DTensor) to_empty, casts and moves of the module.
     Raises ValueError for an unknown recipe, if nothing is converted, and for sharded parameters on the meta device; TypeError for what is no
     module, and for parameters of a type that computes in its own way. Nothing is changed then.
@@ -187,4 +193,6 @@ def convert_experts_(
     _tell_dynamo()
     for parameter in converted:
         _convert(parameter, _subclass(recipe))
+    if "torch._dynamo" in sys.modules:  # compiled code does not ask whether a parameter has become of another type
+        torch.compiler.reset()
     return module

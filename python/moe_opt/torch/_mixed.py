@@ -44,11 +44,11 @@ class MixedWeights(NamedTuple):
         scales = self.scales.to(device=device, dtype=dtype)
         if w is self.w and scales is self.scales and zeros is self.zeros:
             return self
-        return MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(scales))
+        return MixedWeights(w, scales, zeros, self.format, self.group_size, self.constant and _is_written(scales))
 
     def __deepcopy__(self, memo: dict) -> MixedWeights:
         w, scales, zeros = (copy.deepcopy(tensor, memo) for tensor in self[:3])
-        return MixedWeights(w, scales, zeros, self.format, self.group_size, _is_written(w))
+        return MixedWeights(w, scales, zeros, self.format, self.group_size, self.constant and _is_written(w))
 
 
 def _may_wait(tensor: Tensor) -> bool:

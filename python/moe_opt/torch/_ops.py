@@ -81,7 +81,10 @@ def needs_gradient(*operands: Optional[Tensor]) -> bool:
     if not torch.is_grad_enabled():
         return False
     given = [operand for operand in operands if operand is not None]
-    return any(operand.requires_grad for operand in given) or (_transform() is not None and any(_one(operand).requires_grad for operand in given))
+    if any(operand.requires_grad for operand in given):
+        return True
+    is_transformed = _transform() is not None and not torch.compiler.is_compiling()  # whose tensors say it
+    return is_transformed and any(_one(operand).requires_grad for operand in given)
 
 
 def require_one_device(*tensors: object) -> None:

@@ -191,7 +191,7 @@ static bool check_exhaustion(const moe_emu_module_t *module, const test_t *test,
   moe_emu_report_t report;
   int values[MAX_VALUES];
   moe_emu_status_t status = run(module, test, 1, false, 1, values, &report);
-  if (status == MOE_EMU_OUT_OF_MEMORY && strstr(report.text, "than the 1 bytes of order_bytes"))
+  if (status == MOE_EMU_OUT_OF_MEMORY && strstr(report.text, "needs more than 1 bytes"))
     return true;
   printf("%s: order_bytes of 1: status %d: %s\n", path, (int)status, report.text);
   return false;
