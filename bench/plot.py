@@ -152,7 +152,7 @@ PICTURES = {
         "Grouped FP8 product: how many times as fast as torch, equal and ragged groups", "docs/performance/grouped_product.md",
         "Ratios to torch", [2, 3], ["fast sums", "promoted sums"], 1.0),
     "docs/performance/mixed.svg": lambda: curves_from_page(
-        "Four-bit weights beside bf16 and FP8: microseconds on an H200", "docs/performance/mixed_product.md", "Four-bit weights:",
+        "Four-bit weights beside bf16 and FP8: microseconds on an H200", "docs/performance/mixed_product.md", "One layer",
         [2, 3, 4, 5, 6]),
 }
 
