@@ -223,9 +223,9 @@ def set_emulator(*, schedule: int = 0, threads: int = 0, step_limit: int = 0) ->
     """Says how the emulator runs in this process, for every call from now on; without arguments as at the start.
 
     schedule: 0 gives warps turns in order; another number is the seed of a random order of warps and of asynchronous work.
-    threads: how many run the blocks of a launch, to 1024; 0: one for each processor.
-    step_limit: instructions of a warp that each block, or cluster of blocks, of a launch may run; 0: no limit. A launch that reaches it
-        raises LimitReached, and its results are undefined.
+    threads: how many run the CTAs of a launch, to 1024; 0: one for each processor.
+    step_limit: instructions that all warps of a CTA, or of a cluster, together may execute, each counted once for a warp; 0: no limit. A launch
+        that reaches it raises LimitReached, and its results are undefined.
     """
     for name, value, most in (("schedule", schedule, 2**64 - 1), ("threads", threads, 1024), ("step_limit", step_limit, 2**64 - 1)):
         if not isinstance(value, numbers.Integral):

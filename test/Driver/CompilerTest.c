@@ -406,10 +406,7 @@ static void the_assembler_is_found(void **state) {
 
 static void a_module_does_without_an_assembler(void **state) {
   (void)state;
-  seen_t seen = {0};
   moe_compiler_options_t options = moe_compiler_options_default();
-  options.on_diagnostic = on_diagnostic;
-  options.user = &seen;
   options.ptxas = "none";
   moe_compiler_t *compiler;
   assert_int_equal(moe_compiler_create(&options, &compiler), MOE_OK);
