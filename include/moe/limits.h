@@ -52,10 +52,10 @@
 /* Threads that the emulator may be given. */
 #define MOE_MAX_EMULATOR_THREADS 1024
 
-/* A multiprocessor of sm_90: bytes of shared memory, those of them that it reserves for each CTA,
- * and what is left where one CTA has all; registers; threads. Its warps are dealt out to quarters,
- * each with a fourth of the registers. */
-#define MOE_SM_SHARED_MEMORY (228 * 1024)
+/* A multiprocessor of sm_90: bytes of shared memory (228 KiB), those of them that it reserves for
+ * each CTA, and what is left where one CTA has all; registers; threads. Its warps are dealt out to
+ * quarters, each with a fourth of the registers. */
+#define MOE_SM_SHARED_MEMORY 233472
 #define MOE_SM_SHARED_RESERVED 1024
 #define MOE_CTA_SHARED_MEMORY (MOE_SM_SHARED_MEMORY - MOE_SM_SHARED_RESERVED)
 #define MOE_SM_REGISTERS 65536
