@@ -113,29 +113,18 @@ bool moe__mixed_takes_units(MlirOperation op) {
 
 #define MOST_WARPS 31 /* of a CTA's 32, of which one loads */
 
-static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
+/* The tokens of a tile, and the parts that are summed in turn. */
+static bool check_tokens(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->tile_n % 8)
     return moe__error(op, "'schedule.tile_n' is %d; it must be a multiple of 8", s->tile_n);
-  int depths = s->behind && !moe__has_fp8_weights(op) ? MOE_WEIGHT_COLUMNS : 128;
-  if (s->depth % depths)
-    return moe__error(op, "'schedule.depth' is %d; it must be a multiple of %d", s->depth, depths);
-  int group = moe__mixed_group(op);
-  if (group && s->depth % group && group % s->depth)
-    return moe__error(op,
-                      "'schedule.depth' is %d; it must be a multiple of the %d columns that share "
-                      "a scale, or divide them",
-                      s->depth, group);
   if (s->tile_n % (8 * s->token_parts))
     return moe__error(op, "'schedule.token_parts' is %d; each must be a multiple of 8 of %d tokens",
                       s->token_parts, s->tile_n);
   if (s->token_parts > 1 && s->in_flight > 1)
     return moe__error(op, "'schedule.token_parts' is %d; it must be 1 with in_flight",
                       s->token_parts);
-  if (s->behind &&
-      (s->panels || s->in_flight > 1 || s->token_parts > 1 || s->scaled_weights != s->long_sums ||
-       (s->scaled_weights && !moe__mixed_takes_scaled_weights(op))))
-    return moe__error(op, "'schedule.behind' is 1; it must be 0 with panels, in_flight, "
-                          "token_parts, sums of a stage and sums in units");
+  if (s->unroll > 1 && s->token_parts == 1)
+    return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
   if (s->widths > 1 && (s->panels || s->split > 1 || s->share > 1 || s->common))
     return moe__error(op,
                       "'schedule.widths' is %d; it must be 1 with panels, split, share and common",
@@ -145,13 +134,36 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       "'schedule.widths' is %d; each part, and each of its token_parts, must be a "
                       "multiple of 8 of %d tokens",
                       s->widths, s->tile_n);
-  if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
-                    !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
-                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS))))
-    return moe__error(op, "'schedule.common' is 1; it must be 0 but with several warpgroups, and "
-                          "with split, share, panels, experts and zero points");
-  if (s->unroll > 1 && s->token_parts == 1)
-    return moe__error(op, "'schedule.unroll' is %d; it must be 1 without token_parts", s->unroll);
+  if (s->tile_n % (8 * s->share))
+    return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
+                      s->share, s->tile_n);
+  return true;
+}
+
+/* The columns of a stage, and the scales that come with them. */
+static bool check_depth(MlirOperation op, const moe__mixed_schedule_t *s) {
+  int depths = s->behind && !moe__has_fp8_weights(op) ? MOE_WEIGHT_COLUMNS : 128;
+  if (s->depth % depths)
+    return moe__error(op, "'schedule.depth' is %d; it must be a multiple of %d", s->depth, depths);
+  int group = moe__mixed_group(op);
+  if (group && s->depth % group && group % s->depth)
+    return moe__error(op,
+                      "'schedule.depth' is %d; it must be a multiple of the %d columns that share "
+                      "a scale, or divide them",
+                      s->depth, group);
+  int of_box = MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK; /* columns, whose scales come at once */
+  if (moe__mixed_has_scales_of_rows(op) && of_box % s->depth)
+    return moe__error(op, "'schedule.depth' is %d; with scales that lie by rows it must divide %d",
+                      s->depth, of_box);
+  int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
+  if (s->long_sums && scales > 1 && scales % 2)
+    return moe__error(op, "'schedule.depth' is %d; with long_sums it must be a multiple of 256",
+                      s->depth);
+  return true;
+}
+
+/* What becomes of weights and scales. */
+static bool check_weights(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (s->scaled_weights && !moe__mixed_takes_scaled_weights(op) &&
       !(s->long_sums && moe__mixed_takes_units(op)))
     return moe__error(op, "'schedule.scaled_weights' is 1; it must be 0 but for f8E4M3FN "
@@ -161,33 +173,43 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
   if (moe__has_fp8_weights(op) && (!s->scaled_weights || s->panels))
     return moe__error(op, "'schedule' must have scaled_weights and no panels with weights of "
                           "f8E4M3FN");
-  if (moe__mixed_has_scales_of_rows(op) && s->common)
-    return moe__error(op, "'schedule.common' is 1; it must be 0 with scales that lie by rows");
-  int of_box = MOE__MIXED_ROW_SCALES * MOE_MX_BLOCK; /* columns, whose scales come at once */
-  if (moe__mixed_has_scales_of_rows(op) && of_box % s->depth)
-    return moe__error(op, "'schedule.depth' is %d; with scales that lie by rows it must divide %d",
-                      s->depth, of_box);
+  if (s->long_sums && !s->scaled_weights)
+    return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
+  if (s->behind &&
+      (s->panels || s->in_flight > 1 || s->token_parts > 1 || s->scaled_weights != s->long_sums ||
+       (s->scaled_weights && !moe__mixed_takes_scaled_weights(op))))
+    return moe__error(op, "'schedule.behind' is 1; it must be 0 with panels, in_flight, "
+                          "token_parts, sums of a stage and sums in units");
   bool has_powers = s->scaled_weights && moe__mixed_takes_row_powers(op);
   if (s->scaled_weights &&
       ((s->token_parts > 1 && (!s->long_sums || has_powers)) || s->in_flight > 1))
     return moe__error(op, "'schedule.scaled_weights' is 1; in_flight must be 1 then, and "
                           "token_parts too without long_sums, and with f16 tokens");
-  if (s->long_sums && !s->scaled_weights)
-    return moe__error(op, "'schedule.long_sums' is 1; it must be 0 without scaled_weights");
   int scales = moe__mixed_scales_of_stage(moe__mixed_group(op), s->depth);
   if (s->scaled_weights && s->panels &&
       (!s->long_sums || !moe__mixed_takes_scaled_weights(op) || moe__mixed_takes_row_powers(op) ||
        scales / s->slices % 4))
     return moe__error(op, "'schedule.scaled_weights' is 1; with panels it needs long_sums, scales "
                           "of f8E8M0FNU, and a multiple of 128 columns of a stage for each warp");
-  if (s->long_sums && scales > 1 && scales % 2)
-    return moe__error(op, "'schedule.depth' is %d; with long_sums it must be a multiple of 256",
-                      s->depth);
+  if (s->subnormal && (s->scaled_weights || !mlirTypeIsABF16(moe__element_type(op, MOE__X)) ||
+                       mlirTypeIsAF32(moe__element_type(op, MOE__OUT)) ||
+                       moe__mixed_format(op) == MOE__WEIGHT_E2M1))
+    return moe__error(op, "'schedule.subnormal' is 1; it needs integers, bf16 tokens, results of "
+                          "16 bits and scaled_weights = 0");
+  return true;
+}
+
+/* What CTAs divide or have in common. */
+static bool check_ctas(MlirOperation op, const moe__mixed_schedule_t *s) {
+  if (s->common && (s->panels || s->warpgroups == 1 || s->split > 1 || s->share > 1 ||
+                    !mlirValueIsNull(moe__operand(op, MOE__OFFS)) ||
+                    !mlirValueIsNull(moe__operand(op, MOE__ZEROS))))
+    return moe__error(op, "'schedule.common' is 1; it must be 0 but with several warpgroups, and "
+                          "with split, share, panels, experts and zero points");
+  if (moe__mixed_has_scales_of_rows(op) && s->common)
+    return moe__error(op, "'schedule.common' is 1; it must be 0 with scales that lie by rows");
   if (s->share > 1 && s->split > 1)
     return moe__error(op, "'schedule.share' is %d; it must be 1 with split", s->share);
-  if (s->tile_n % (8 * s->share))
-    return moe__error(op, "'schedule.share' is %d; each must load a multiple of 8 of %d tokens",
-                      s->share, s->tile_n);
   if (s->spread &&
       (s->split > 1 || s->share > 1 || s->common || s->widths > 1 || s->slices > 1 || s->direct))
     return moe__error(op, "'schedule.spread' is 1; it must be 0 with split, share, common, widths, "
@@ -198,15 +220,17 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
                       "'schedule.spread' is 1; the %d sums of a CTA are handed on, of a "
                       "multiprocessor no more than %d",
                       sums, MOE__PARTIAL_SUMS);
-  int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->whole && (!s->direct || s->split > 1 || !mlirValueIsNull(moe__operand(op, MOE__OFFS))))
     return moe__error(op, "'schedule.whole' is 1; it must be 0 without direct, with split and "
                           "with experts");
-  if (s->subnormal && (s->scaled_weights || !mlirTypeIsABF16(moe__element_type(op, MOE__X)) ||
-                       mlirTypeIsAF32(moe__element_type(op, MOE__OUT)) ||
-                       moe__mixed_format(op) == MOE__WEIGHT_E2M1))
-    return moe__error(op, "'schedule.subnormal' is 1; it needs integers, bf16 tokens, results of "
-                          "16 bits and scaled_weights = 0");
+  return moe__mixed_panels(s) % s->split == 0 ||
+         moe__error(op, "'schedule.split' is %d; it must divide the %d panels of rows", s->split,
+                    moe__mixed_panels(s));
+}
+
+/* What warps divide, with panels. */
+static bool check_warps(MlirOperation op, const moe__mixed_schedule_t *s) {
+  int chunks = s->depth / MOE_WEIGHT_COLUMNS;
   if (s->direct && !s->panels)
     return moe__error(op, "'schedule.direct' is %d; it must be 0 without panels", s->direct);
   if (s->direct && chunks / s->slices > MOE__MIXED_MOST_AHEAD)
@@ -223,9 +247,12 @@ static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
     return moe__error(
         op, "'schedule.slices' is %d; it must divide the %d chunks of %d columns of a stage",
         s->slices, chunks, MOE_WEIGHT_COLUMNS);
-  return moe__mixed_panels(s) % s->split == 0 ||
-         moe__error(op, "'schedule.split' is %d; it must divide the %d panels of rows", s->split,
-                    moe__mixed_panels(s));
+  return true;
+}
+
+static bool check(MlirOperation op, const moe__mixed_schedule_t *s) {
+  return check_tokens(op, s) && check_depth(op, s) && check_weights(op, s) && check_ctas(op, s) &&
+         check_warps(op, s);
 }
 
 /* Registers of a thread that loads, where setmaxnreg gives others to those that multiply. */
