@@ -392,8 +392,8 @@ typedef struct moe_rt_result_t {
  * moe_rt_call_run checks them, but need no data. Results have the device of the first argument and
  * the element type of the manifest, 8-bit floats as DLPack's own types.
  *
- * The size of the workspace depends on the shapes and on the device: the program is loaded on the
- * arguments' device if it was not. */
+ * The size of the workspace depends on the shapes and on the device. No code is loaded, so it may be
+ * called while a stream is captured. */
 MOE_API moe_rt_status_t moe_rt_call_results(const moe_rt_program_t *program,
                                             const moe_rt_function_info_t *function,
                                             const DLTensor *const *arguments, int argument_count,
@@ -522,7 +522,8 @@ MOE_API void *moe_rt_xla_cuda(void *call_frame);
 
 /* Waits for the stream and gives what runs of the function on the device of `place` have
  * reported since the last time, as moe_rt_call_status does for a call. All runs of a function on
- * a device, on whatever stream, report in one word. 0 where the program was not loaded there.
+ * a device, on whatever stream, report in one word, which is read and then cleared: not while a
+ * run is under way on another stream. 0 where the program was not loaded there.
  * MOE_RT_INVALID_ARGUMENT where the function is not of this program, else the errors of
  * moe_rt_call_status. */
 MOE_API moe_rt_status_t moe_rt_function_status(const moe_rt_program_t *program,

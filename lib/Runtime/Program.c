@@ -396,11 +396,18 @@ static bool is_for(const moe_rt_program_t *program, DLDevice place) {
   return program->device->backend->owns(program->device, place);
 }
 
+/* Managed memory is every device's; the number that it has says which device the first tensor is
+ * for. */
+static bool is_loaded_for(const moe_rt_program_t *program, DLDevice place) {
+  return is_for(program, place) &&
+         (place.device_type != kDLCUDAManaged || place.device_id == program->device->info.ordinal);
+}
+
 const moe_rt_program_t *moe__rt_program_loaded(const moe_rt_program_t *program, DLDevice place) {
   if (program->device)
     return is_for(program, place) ? program : NULL;
   const moe_rt_program_t *loaded = atomic_load(&program->loaded->first);
-  while (loaded && !is_for(loaded, place))
+  while (loaded && !is_loaded_for(loaded, place))
     loaded = loaded->next;
   return loaded;
 }

@@ -271,6 +271,14 @@ static moe_rt_status_t run_plan(const moe_rt_program_t *program, const moe__rt_p
   return device->backend->free_on(device, room.data, run->stream);
 }
 
+static moe_rt_status_t place_of_first(const DLTensor *const *tensors, int tensor_count,
+                                      DLDevice *out_place) {
+  if (!tensors || tensor_count < 1 || !tensors[0])
+    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "there is no first tensor to tell the device");
+  *out_place = tensors[0]->device;
+  return MOE_RT_OK;
+}
+
 /* The program on the device of the first tensor. It is loaded there if need be, but not while the
  * stream is captured. */
 static moe_rt_status_t find_loaded(const moe_rt_program_t *program, const DLTensor *const *tensors,
@@ -279,9 +287,8 @@ static moe_rt_status_t find_loaded(const moe_rt_program_t *program, const DLTens
   *out_loaded = program;
   if (program->device)
     return MOE_RT_OK;
-  if (!tensors || tensor_count < 1 || !tensors[0])
-    return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "there is no first tensor to tell the device");
-  DLDevice place = tensors[0]->device;
+  DLDevice place;
+  MOE__RT_TRY(place_of_first(tensors, tensor_count, &place));
   const moe_rt_program_t *loaded = moe__rt_program_loaded(program, place);
   if (loaded) {
     *out_loaded = loaded;
@@ -365,15 +372,12 @@ static void describe_result(const moe__rt_tensor_t *expected, DLDevice place,
 static moe_rt_status_t results(const moe_rt_program_t *program, const moe__rt_function_t *function,
                                const DLTensor *const *arguments, int argument_count,
                                moe_rt_result_t *out_results, size_t *out_workspace_bytes) {
-  const moe_rt_program_t *loaded = NULL;
-  if (program->device) {
-    loaded = program;
-  } else {
-    if (!arguments || argument_count < 1 || !arguments[0])
-      return moe__rt_fail(MOE_RT_INVALID_ARGUMENT, "there is no first tensor to tell the device");
-    MOE__RT_TRY(moe_rt_program_on(program, arguments[0]->device, &loaded));
+  moe_rt_device_t *device = program->device;
+  if (!device) {
+    DLDevice place;
+    MOE__RT_TRY(place_of_first(arguments, argument_count, &place));
+    MOE__RT_TRY(moe_rt_device_shared(place, &device));
   }
-  const moe_rt_device_t *device = loaded->device;
   int64_t symbols[MOE__RT_MAX_SYMBOLS];
   int64_t bytes[MOE__RT_MAX_TENSORS];
   int64_t offsets[MOE__RT_MAX_TENSORS];

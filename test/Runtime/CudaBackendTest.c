@@ -353,6 +353,14 @@ static void test_devices(void **state) {
   fake->on_launch = note_launch;
   int loaded_before = fake->loaded;
   fake->capturing = 1;
+  int64_t length = 1000;
+  DLTensor x = {.device = {kDLCUDA, 0}, .ndim = 1, .dtype = {kDLInt, 32, 1}, .shape = &length};
+  const DLTensor *arguments[] = {&x};
+  moe_rt_result_t result;
+  assert_int_equal(moe_rt_call_results(program, moe_rt_program_function(program, 0), arguments, 1,
+                                       &result, NULL),
+                   MOE_RT_OK);
+  assert_int_equal(result.shape[0], 1000);
   assert_int_equal(run_add(program, 0, (void *)0x77), MOE_RT_NOT_PREPARED);
   assert_non_null(strstr(moe_rt_last_message(), "while the stream is captured"));
   assert_int_equal(fake->loaded, loaded_before);
@@ -378,6 +386,10 @@ static void test_devices(void **state) {
   assert_int_equal(moe_rt_program_on(program, (DLDevice){kDLCUDA, 1}, &again), MOE_RT_OK);
   assert_ptr_equal(again, on[1]);
   assert_string_equal(moe_rt_program_code(again), "ptx");
+  for (int i = 0; i < 2; i++) { /* any device could read managed memory: its number decides */
+    assert_int_equal(moe_rt_program_on(program, (DLDevice){kDLCUDAManaged, i}, &again), MOE_RT_OK);
+    assert_ptr_equal(again, on[i]);
+  }
   assert_int_equal(run_add(on[1], 1, NULL), MOE_RT_OK);
   assert_int_equal(run_add(on[1], 0, NULL), MOE_RT_INVALID_ARGUMENT);
   assert_non_null(
