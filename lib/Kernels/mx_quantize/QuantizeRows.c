@@ -266,6 +266,8 @@ static void add_parameters(rows_t *s, MlirOperation op) {
   moe__kernel_require(kernel, number, s->rank - 1, MOE__MULTIPLE_OF,
                       MOE__VECTOR_BYTES / s->elements.bytes);
   moe__kernel_require(kernel, number, s->rank - 1, MOE__AT_LEAST, 1); /* no bulk copy has 0 bytes */
+  /* The bytes of a row are counted in i32. */
+  moe__kernel_require(kernel, number, s->rank - 1, MOE__AT_MOST, INT32_MAX / s->elements.bytes);
 }
 
 static const moe__expression_t *grid_expression(rows_t *s) {
