@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 from collections.abc import Sequence
@@ -198,7 +199,7 @@ def view_capsule(capsule: Any, is_written: bool) -> View:
 
 
 def _export(array: Any, **options: Any) -> Any:
-    """`__dlpack__` of what may be older than the options of DLPack 1."""
+    """Calls `__dlpack__`, without `max_version` where the producer is older than DLPack 1."""
     try:
         return array.__dlpack__(max_version=(1, 3), **options)
     except TypeError:
@@ -267,9 +268,9 @@ def current_stream(array: Any) -> Optional[int]:
     return _STREAMS[name](sys.modules[name], device)
 
 
-def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: str) -> Any:
-    """A new tensor of the framework and on the device of `like`, of a logical shape, compact in a memory order. TypeError where the
-    framework is not known."""
+def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: str, stream: Optional[int] = None) -> Any:
+    """A new tensor of the framework and on the device of `like`, of a logical shape, compact in a memory order. stream: the address of the
+    CUDA stream that it is allocated on; None: the framework's current one. TypeError where the framework is not known."""
     name = framework(like)
     in_memory = tuple(shape[dimension] for dimension in order)
     back = [order.index(dimension) for dimension in range(len(order))]
@@ -278,10 +279,12 @@ def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: st
     if name == "torch":
         torch = sys.modules[name]
         dtype = getattr(torch, ELEMENT_TYPES[element].numpy_names[0], torch.uint8)
-        return torch.empty(in_memory, dtype=dtype, device=like.device).permute(back)
+        with contextlib.nullcontext() if stream is None or not like.is_cuda else torch.cuda.stream(torch.cuda.ExternalStream(stream, like.device)):
+            return torch.empty(in_memory, dtype=dtype, device=like.device).permute(back)
     if name == "cupy":
         cupy = sys.modules[name]
-        with cupy.cuda.Device(like.device.id):  # it has no type of ml_dtypes: the bits
+        on = contextlib.nullcontext() if stream is None else cupy.cuda.ExternalStream(stream, like.device.id)
+        with cupy.cuda.Device(like.device.id), on:  # it has no type of ml_dtypes: the bits
             return cupy.empty(in_memory, dtype=ELEMENT_TYPES[element].numpy_names[-1]).transpose(back)
     raise TypeError(f"results cannot be made as {type(like).__name__} of {name}; give `out`, a tensor for each result, to the function of a bundle")
 

@@ -79,31 +79,32 @@ class Function:
         arguments: a tensor for each of `self.arguments`, numpy arrays or anything with `__dlpack__`, all on one device. Memory is compact in
             the order of the signature. Eight-bit floats may be uint8, and bf16 of numpy may be uint16, the bits.
         out: a tensor for each of `self.results`, to write into, or the tensor of the only one; otherwise they are made by the framework of the
-            first argument, which must be numpy, torch or cupy.
+            first argument, which must be numpy, torch or cupy. On a GPU they are allocated on the stream.
         stream: a CUDA stream, its address or an object with `__cuda_stream__`; otherwise the current one of torch or cupy, else the
-            default stream.
-        overlap: whether it may begin while what is before it on the stream still runs. It waits for that before it touches anything but
-            arguments that are constant (TensorInfo.constant), which nothing that may still run may write.
+            default stream. Where it is given, arguments and results must stay alive until the work on it is done.
+        overlap: whether it may begin while earlier work on the stream still runs. Until that is done it reads only constant arguments
+            (TensorInfo.constant), which no earlier work that may still run may write.
 
-        Gives the result, or a tuple of results. numpy's are there when it returns; those of a GPU are in the stream's order. InvalidArgument
-        names a tensor that does not fit. A first call on a device loads the code there; do not make it while the stream is captured.
+        Gives the result, or a tuple of results. Those of numpy are complete when it returns, those of a GPU when the stream has reached this
+        call. InvalidArgument names a tensor that does not fit. A first call on a device loads the code there; NotPrepared where the stream is
+        captured then.
         """
         if len(arguments) != len(self.arguments):
             names = ", ".join(t.name for t in self.arguments)
             raise InvalidArgument(f"function '{self.name}': got {len(arguments)} arguments; it takes {len(self.arguments)}: {names}")
-        # The framework's own current stream need not wait for itself.
         address = _dlpack.current_stream(arguments[0]) if stream is None and arguments else None
-        known = address is not None
+        # The framework whose current stream this is: its tensors need not wait for themselves.
+        own = None if address is None else _dlpack.framework(arguments[0])
         if address is None:
             address = 0 if stream is None else _stream_address(stream)
-        views = [self._view(array, info, "argument", False, None if known else address) for array, info in zip(arguments, self.arguments)]
+        views = [self._view(array, info, "argument", address, own) for array, info in zip(arguments, self.arguments)]
         if hasattr(out, "__dlpack_device__"):
             out = (out,)
         if out is None:
-            out = self._allocate(arguments[0], views)
+            out = self._allocate(arguments[0], views, None if own else address)
         elif len(out) != len(self.results):
             raise InvalidArgument(f"function '{self.name}': out has {len(out)} tensors; there are {len(self.results)} results")
-        views += [self._view(array, info, "result", True, None if known else address) for array, info in zip(out, self.results)]
+        views += [self._view(array, info, "result", address, own) for array, info in zip(out, self.results)]
         pointers = (ctypes.POINTER(_dlpack.Tensor) * len(views))(*(ctypes.pointer(v.tensor) for v in views))
         if views and views[0].tensor.device.type != _dlpack.CPU:
             _on_gpus.add(self._program)
@@ -111,28 +112,31 @@ class Function:
         check(run(self._program.handle, self._address, pointers, len(views), None, address or None))
         return out[0] if len(out) == 1 else tuple(out)
 
-    def _view(self, array: Any, info: TensorInfo, role: str, is_written: bool, stream: Optional[int]) -> _dlpack.View:
+    def _view(self, array: Any, info: TensorInfo, role: str, stream: int, own: Optional[str]) -> _dlpack.View:
         try:
-            return _dlpack.view(array, info.dtype, is_written, stream)
+            return _dlpack.view(array, info.dtype, role == "result", None if own == _dlpack.framework(array) else stream)
         except (TypeError, ValueError, BufferError) as error:
             kind = TypeError if isinstance(error, TypeError) else InvalidArgument
             raise kind(f"function '{self.name}': {role} '{info.name}': {error}") from error
 
-    def _allocate(self, like: Any, views: Sequence[_dlpack.View]) -> list[Any]:
+    def _allocate(self, like: Any, views: Sequence[_dlpack.View], stream: Optional[int]) -> list[Any]:
         pointers = (ctypes.POINTER(_dlpack.Tensor) * len(views))(*(ctypes.pointer(v.tensor) for v in views))
         results = (_library.Result * len(self.results))()
         check(lib.moe_rt_call_results(self._program.handle, self._address, pointers, len(views), results, None))
         return [
-            _dlpack.empty(like, tuple(result.shape[: len(info.shape)]), info.order, info.dtype)
+            _dlpack.empty(like, tuple(result.shape[: len(info.shape)]), info.order, info.dtype, stream)
             for result, info in zip(results, self.results)
         ]
 
     def reports(self, like: Any, stream: Any = None) -> list[str]:
         """What kernels found wrong with offsets that only the device sees, on the device of the tensor `like`, since the last time.
 
-        It waits for the stream. Results are defined all the same: docs/manifest.md says how."""
+        stream: as of a call; it must be said where the current one is not known, as of jax. It waits for that stream, and no other may have
+        a run of the function under way, whose report could be lost. Results are defined all the same: docs/manifest.md says how."""
         bits = ctypes.c_uint32()
         address = _dlpack.current_stream(like) if stream is None else _stream_address(stream)
+        if address is None and _dlpack.place(like).type != _dlpack.CPU:
+            raise InvalidArgument(f"function '{self.name}': the current stream of {_dlpack.framework(like)} is not known; say which one the calls were on")
         check(lib.moe_rt_function_status(self._program.handle, self._address, _dlpack.place(like), address or None, ctypes.byref(bits)))
         return [text for bit, text in _REPORTS.items() if bits.value & bit]
 

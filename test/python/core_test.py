@@ -433,9 +433,29 @@ class Programs(unittest.TestCase):
         stream = mock.Mock(__cuda_stream__=lambda: (0, 78))
         self.refuses(moe_opt.InvalidArgument, "cannot export", lambda: self.program(far, stream=stream))
         self.assertEqual(far.stream, 78)
+        (function,) = self.program
+        self.refuses(moe_opt.InvalidArgument, "is not known; say which one the calls were on", lambda: function.reports(far))
         self.refuses(TypeError, "stream is a str", lambda: self.program(far, stream="7"))
         for stream in (-1, 2**64):
             self.refuses(moe_opt.InvalidArgument, f"stream is {stream}, which is no address", lambda stream=stream: self.program(far, stream=stream))
+
+    def test_streams_of_several_frameworks(self):
+        """Tensors of the framework whose current stream runs the function are in its order; those of any other wait for it."""
+        class Known(Exported):
+            def __dlpack__(self, **options):
+                self.stream = options["stream"]
+                return self.array.__dlpack__()
+
+        class Other(Known):
+            pass
+
+        Known.__module__, Other.__module__ = "known.tensors", "other.tensors"
+        with mock.patch.dict(sys.modules, known=None), mock.patch.dict(moe_opt._dlpack._STREAMS, known=lambda module, device: 55):
+            for kinds, streams in (((Known, Known, Known), (-1, -1, -1)), ((Known, Other, Known), (-1, 55, -1)), ((Other, Known, Other), (1, 1, 1))):
+                arrays = self.x, numpy.empty((32, 64), numpy.uint8), numpy.empty((32, 2), numpy.uint8)
+                tensors = [kind(array, device=(2, 0)) for kind, array in zip(kinds, arrays)]
+                self.program(tensors[0], out=tensors[1:])
+                self.assertEqual(tuple(tensor.stream for tensor in tensors), streams)
 
     def test_damaged(self):
         with tempfile.TemporaryDirectory() as temporary:
