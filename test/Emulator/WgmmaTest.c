@@ -38,13 +38,6 @@ static moe__emu_wgmma_shape_t shape_of(moe__emu_wgmma_type_t type, int n, bool m
 
 /* ---- Shapes and descriptors ---- */
 
-static void test_types(void **state) {
-  (void)state;
-  assert_int_equal(moe__emu_wgmma_type_from_name("e4m3"), MOE__EMU_WGMMA_E4M3);
-  assert_int_equal(moe__emu_wgmma_type_from_name("f16"), MOE__EMU_WGMMA_F16);
-  assert_int_equal(moe__emu_wgmma_type_from_name("tf32"), -1);
-}
-
 static void check_shape(moe__emu_wgmma_shape_t shape, const char *text) {
   moe__emu_error_t error = {""};
   assert_int_equal(moe__emu_wgmma_shape_check(&shape, &error), text[0] == '\0');
@@ -301,9 +294,8 @@ static void test_d_is_a_bijection(void **state) {
   for (int n = 8; n <= 256; n += 8) {
     static bool seen[MOE__EMU_WGMMA_M][MOE__EMU_WGMMA_MAX_N];
     memset(seen, 0, sizeof seen);
-    assert_int_equal(moe__emu_wgmma_d_registers(n) * MOE__EMU_WGMMA_THREADS, MOE__EMU_WGMMA_M * n);
     for (int thread = 0; thread < MOE__EMU_WGMMA_THREADS; thread++) {
-      for (int index = 0; index < moe__emu_wgmma_d_registers(n); index++) {
+      for (int index = 0; index < n / 2; index++) {
         int row = -1;
         int column = -1;
         moe__emu_wgmma_d_element(thread, index, &row, &column);
@@ -546,7 +538,6 @@ static void test_rounding(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_types),
       cmocka_unit_test(test_shapes),
       cmocka_unit_test(test_descriptor_fields),
       cmocka_unit_test(test_k_major_swizzled),

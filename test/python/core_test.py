@@ -24,7 +24,7 @@ from unittest import mock
 import numpy
 
 import moe_opt
-from moe_opt import _bundles, _compiler, _dlpack, _library, _mixed, _recipes, _shapes
+from moe_opt import _bundles, _compiler, _dlpack, _library, _mixed, _program, _recipes, _shapes
 
 MOE_OPT = pathlib.Path(__file__).resolve().parent.parent.parent / "build/bin/moe-opt"
 
@@ -616,6 +616,26 @@ class Tables(unittest.TestCase):
         for number, error in _library._EXCEPTIONS.items():
             found[number] = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", error.__name__).upper().replace("INPUT_OUTPUT", "IO")
         self.assertEqual(found, names)
+        reports = re.findall(r'X\(MOE_RT_\w+, (\d+), "([^"]*)"\)', text.split("MOE_RT_REPORTS(X)")[1].split("typedef")[0])
+        self.assertEqual(_program._REPORTS, {int(number): text for number, text in reports})
+
+    @unittest.skipUnless((ROOT / "lib/Kernels").exists(), "needs the source tree")
+    def test_what_the_compiler_says_too(self):
+        """A wheel has no compiler: numbers by which both choose a product stand in C and in Python."""
+        for path, names in {
+            "include/moe/limits.h": {"MOE_MAX_GROUPS": _mixed.MOST_EXPERTS},
+            "lib/Kernels/Requirements.h": {"MOE__FEW_TOKENS": _recipes.FEW_TOKENS},
+            "passes/ExpandMx.c": {"MOST_TOKENS_BY_BLOCKS": _recipes.BLOCKS_TOKENS, "MOST_TOKENS_MIXED": _recipes.MIXED_TOKENS},
+            "lib/Kernels/mixed_mm/F16.h": {"MOE__MX_MOST_IN_F16": _mixed.MX_MOST},
+            "lib/Kernels/mixed_mm/CandidatesFew.c": {
+                "SKEW": _mixed._SKEW, "MANY_TILES": _mixed._MANY_TILES, "MANY_ROUNDS": _mixed._MANY_ROUNDS,
+                "OF_QUANTIZER": 1000 * _mixed._US_OF_F16, "ELEMENTS_OF_NS": _mixed._ELEMENTS_PER_US / 1000,
+            },
+        }.items():  # fmt: skip
+            text = (ROOT / path).read_text()
+            for name, value in names.items():
+                with self.subTest(path=path, name=name):
+                    self.assertEqual([float(found) for found in re.findall(rf"^#define {name} ([\d.]+)", text, re.MULTILINE)], [value])
 
     @unittest.skipUnless((ROOT / "include/moe/dtypes.def").exists(), "needs the source tree")
     def test_element_types(self):

@@ -604,6 +604,9 @@ def test_moved_and_copied():
     for wrong in (torch.uint8, torch.float32):
         with pytest.raises(TypeError, match="have no scales of"):
             weights.to(wrong)
+    great = moe.pack_mixed_weights(weight, torch.full_like(scales, 2.0**17, dtype=BF16), zeros, "ui4")
+    with pytest.raises(ValueError, match="scales have a 131072, which torch.float16 has not"):
+        great.to(F16)
     with pytest.raises(TypeError, match="have no scales of"):
         moe.pack_mixed_weights(*plain("f4E2M1FN")[:2], format="f4E2M1FN").to(F16)
 

@@ -6,12 +6,11 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "tools/moe-run/Parallel.h"
 
+#include "moe/limits.h"
 #include "tools/moe-run/Report.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-enum { MAX_THREADS = 1024 };
 
 typedef struct loop_t {
   moe__run_task_t task;
@@ -38,9 +37,9 @@ static void *worker(void *argument) {
 void moe__run_parallel(const char *what, int threads, int64_t count, moe__run_task_t task,
                        void *context) {
   loop_t loop = {.task = task, .context = context, .count = count};
-  pthread_t others[MAX_THREADS];
+  pthread_t others[MOE_MAX_EMULATOR_THREADS];
   int started = 0;
-  while (started < threads - 1 && started < MAX_THREADS && started < count - 1 &&
+  while (started < threads - 1 && started < MOE_MAX_EMULATOR_THREADS && started < count - 1 &&
          pthread_create(&others[started], NULL, worker, &loop) == 0)
     started++;
   moe__run_progress_begin(what);

@@ -42,10 +42,6 @@ static const struct {
 #undef MOE__EMU_TMA_TYPE
 };
 
-const char *moe__emu_tma_type_name(moe__emu_tma_type_t type) {
-  return types[type].name;
-}
-
 uint32_t moe__emu_tma_type_bytes(moe__emu_tma_type_t type) {
   return types[type].bytes;
 }

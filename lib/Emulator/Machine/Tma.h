@@ -61,8 +61,7 @@ typedef struct moe__emu_tma_map_t {
   moe__emu_tma_fill_t fill;
 } moe__emu_tma_map_t;
 
-/* "bf16"; bytes of one element. */
-const char *moe__emu_tma_type_name(moe__emu_tma_type_t type);
+/* Bytes of one element. */
 uint32_t moe__emu_tma_type_bytes(moe__emu_tma_type_t type);
 
 /* Checks the rules that cuTensorMapEncodeTiled checks and writes the map's 128 bytes. The error

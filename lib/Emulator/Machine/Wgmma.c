@@ -30,14 +30,6 @@ static const struct {
 #undef MOE__EMU_WGMMA_TYPE
 };
 
-int moe__emu_wgmma_type_from_name(const char *name) {
-  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-    if (strcmp(name, types[i].name) == 0)
-      return (int)i;
-  }
-  return -1;
-}
-
 bool moe__emu_wgmma_shape_check(const moe__emu_wgmma_shape_t *shape, moe__emu_error_t *error) {
   if (shape->n < 8 || shape->n > MOE__EMU_WGMMA_MAX_N || shape->n % 8 != 0)
     return moe__emu_error(error, "n is %d; it must be a multiple of 8 from 8 to 256", shape->n);
@@ -199,10 +191,6 @@ void moe__emu_wgmma_unpack_registers(moe__emu_wgmma_type_t type, int thread,
       a[row * k + column] = values[part];
     }
   }
-}
-
-int moe__emu_wgmma_d_registers(int n) {
-  return n / 2;
 }
 
 /* ---- The product ---- */

@@ -55,9 +55,6 @@ typedef struct moe__emu_wgmma_shape_t {
   bool a_mn_major, b_mn_major; /* the immediates imm-trans-a and imm-trans-b; false is K-major */
 } moe__emu_wgmma_shape_t;
 
-/* The type of this name in PTX ("e4m3"), -1 if there is none. */
-int moe__emu_wgmma_type_from_name(const char *name);
-
 /* Checks the combination: n a multiple of 8 in 8..256, k as the types want, types that go together
  * (two 8-bit floats mix, 16-bit ones do not), MN-major for 16-bit types only. */
 bool moe__emu_wgmma_shape_check(const moe__emu_wgmma_shape_t *shape, moe__emu_error_t *error);
@@ -113,10 +110,7 @@ void moe__emu_wgmma_unpack_registers(moe__emu_wgmma_type_t type, int thread,
                                      const uint32_t registers[MOE__EMU_WGMMA_A_REGISTERS],
                                      float *a);
 
-/* The fp32 registers of D that each thread holds: n / 2. */
-int moe__emu_wgmma_d_registers(int n);
-
-/* Which element of D register `index` of thread `thread` holds. */
+/* Which element of D register `index`, 0 to n / 2 - 1, of thread `thread` holds. */
 static inline void moe__emu_wgmma_d_element(int thread, int index, int *out_row, int *out_column) {
   *out_row = moe__emu_wgmma_first_row(thread) + index / 2 % 2 * 8;
   *out_column = index / 4 * 8 + thread % 4 * 2 + index % 2;

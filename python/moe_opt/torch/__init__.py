@@ -64,8 +64,8 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor, recipe: str = "fp8_rowwise") 
     a: (M, K) bf16, tokens in the order of their experts.
     b: (E, K, N) bf16, contiguous, or w.transpose(1, 2) of contiguous weights w (E, N, K). Any other b is copied first.
     offs: (E) int32 on the same device: group e is the rows offs[e-1] to offs[e] - 1 of a. Groups may have any size, 0 too. Rows from
-       offs[E-1] on are in no group. They do not count, and what the result and the gradient of a hold there is not
-       defined. But with fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
+       offs[E-1] on are in no group. They are ignored, and the result and the gradient of a are undefined there. But with
+       fp8_tensorwise the scale of all rows covers them, and the result and the gradient are zero there.
     recipe: how operands are quantized, of the product and of both products of the gradient: one of RECIPES. fp8_tensorwise takes NaN as 0 and
        Inf as the greatest bf16.
 
@@ -120,10 +120,11 @@ def scaled_grouped_mm(
 
     With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), of the weight
     gradient (blocks, N), batched (E, M, K/32); sb (E, K/32, N), which may lie in memory as (E, N, K/32), of the weight gradient (blocks, K).
-    They are as `quantize_mx` gives them. By the sizes "fast" takes room for the tokens or both operands in 16 bits.
+    They are as `quantize_mx` gives them. Depending on the sizes, "fast" allocates a temporary copy of the tokens, or
+    of both operands, in 16 bits.
     The last two dimensions of qb are swapped in memory, all else is row-major. accumulate: "fast" or "promoted" (sums over 128 are added in
     fp32). out_dtype: bf16, f16 or fp32.
-    Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
+    Do not pass operands that were quantized with align: their groups begin at padded rows, which this function cannot see.
 
     Raises TypeError for what is no tensor, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for tensors that do not
     fit.

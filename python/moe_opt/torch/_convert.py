@@ -173,8 +173,9 @@ def convert_experts_(
        where one of them is chosen.
 
     Parameters stay the objects that they are, with names, values, gradients, hooks, requires_grad and their optimizer; only their type is another
-    one; compiled code is compiled again. What is saved is plain tensors, and either kind can be loaded. What puts others in their place undoes it: load_state_dict(..., assign=True),
-    loading a module that was pickled whole, and of sharded parameters (DTensor) to_empty, casts and moves of the module.
+    one, and compiled code is compiled again. What is saved is plain tensors, and either kind can be loaded. Whatever replaces the parameters undoes
+    the conversion: load_state_dict(..., assign=True), loading a module that was pickled whole, and of sharded parameters (DTensor) to_empty, casts
+    and moves of the module.
     Raises ValueError for an unknown recipe, if nothing is converted, and for sharded parameters on the meta device; TypeError for what is no
     module, and for parameters of a type that computes in its own way. Nothing is changed then.
     """

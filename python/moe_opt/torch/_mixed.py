@@ -29,19 +29,20 @@ class MixedWeights(NamedTuple):
     zeros: Optional[Tensor]  # likewise
     format: str
     group_size: int
-    # Whether nothing that may still run writes the tensors: a product asks for them while the kernel before it on the stream still runs. Whoever
-    # lets a kernel write them, or puts other tensors in their places, says _replace(constant=False).
+    # Whether nothing that may still run writes the tensors: a product asks for them while the kernel before it on the stream still runs. If a
+    # kernel will write them, or other tensors take their places, use _replace(constant=False).
     constant: bool = False
 
     def to(self, device: Union[str, torch.device, None] = None, dtype: Optional[torch.dtype] = None) -> MixedWeights:
-        """The same on another device; with dtype, torch.bfloat16 or torch.float16, integers whose scales are of that type: f16 to bf16 rounds them,
-        bf16 to f16 where they are beyond its range. TypeError for another type, and with MX formats, whose scales are powers of two."""
+        """The same on another device; with dtype, torch.bfloat16 or torch.float16, integers whose scales are of that type. bf16 rounds scales of
+        f16. f16 has those of bf16 in its normal range, rounds smaller ones, and ValueError refuses larger ones. TypeError for another type, and
+        with MX formats, whose scales are powers of two."""
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if dtype is not None and (self.format in MX_FORMATS or dtype not in (torch.bfloat16, torch.float16)):
             raise TypeError(f"weights of format {self.format!r} have no scales of {dtype}; those of integers may be torch.bfloat16 or torch.float16")
         w, zeros = self.w.to(device), None if self.zeros is None else self.zeros.to(device)
-        scales = self.scales.to(device=device, dtype=dtype)
+        scales = _of_type(self.scales.to(device), dtype)
         if w is self.w and scales is self.scales and zeros is self.zeros:
             return self
         return MixedWeights(w, scales, zeros, self.format, self.group_size, self.constant and _is_written(scales))
@@ -49,6 +50,14 @@ class MixedWeights(NamedTuple):
     def __deepcopy__(self, memo: dict) -> MixedWeights:
         w, scales, zeros = (copy.deepcopy(tensor, memo) for tensor in self[:3])
         return MixedWeights(w, scales, zeros, self.format, self.group_size, self.constant and _is_written(w))
+
+
+def _of_type(scales: Tensor, dtype: Optional[torch.dtype]) -> Tensor:
+    """Scales of integers in another type; the same with None. ValueError where one is beyond its range, if the host may look."""
+    found = scales if dtype is None else scales.to(dtype)
+    if found is not scales and _may_wait(scales) and bool((found.isinf() & scales.isfinite()).any()):
+        raise ValueError(f"scales have a {float(scales[scales.isfinite()].abs().max()):g}, which {dtype} has not")
+    return found
 
 
 def _may_wait(tensor: Tensor) -> bool:
@@ -80,8 +89,8 @@ def _in_order_1x16(weight: Tensor) -> Tensor:
 
 
 def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Tensor] = None, format: str = "i4") -> MixedWeights:
-    """Weights for mixed_mm: once, when a model is loaded. The host waits until they are written, and looks at the values of E8M0 scales and zero
-    points, but where torch.compile or a CUDA graph takes the call; so they are MixedWeights.constant.
+    """Weights for mixed_mm: call it once, when a model is loaded. It waits for the GPU and checks the values of E8M0 scales and zero points, except
+    under torch.compile and graph capture. The result is MixedWeights.constant where it waited.
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
        float8_e4m3fn. N is a multiple of 16.
@@ -173,11 +182,10 @@ def load_mixed_weights(
         raise ValueError(f"{path}: is no safetensors file: {error}") from error
     if form is None and scales.dtype == torch.uint8:
         scales = scales.view(torch.float8_e8m0fnu)
-    if dtype is not None and form not in (None, *MX_FORMATS):
-        if dtype not in (torch.bfloat16, torch.float16):
-            raise TypeError(f"dtype is {dtype}; it must be torch.bfloat16 or torch.float16")
-        scales = scales.to(dtype)
+    if dtype not in (None, torch.bfloat16, torch.float16) and form not in (None, *MX_FORMATS):
+        raise TypeError(f"dtype is {dtype}; it must be torch.bfloat16 or torch.float16")
     try:
+        scales = _of_type(scales, dtype if form not in (None, *MX_FORMATS) else None)
         return pack_mixed_weights(weight, scales, zeros, form or "f8E4M3FN")
     except ValueError as error:
         raise ValueError(f"{path}: weights {name!r}: {error}") from error

@@ -65,8 +65,19 @@ static float a_matrix[MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_K];
 static float b_matrix[MOE__EMU_WGMMA_MAX_K * MOE__EMU_WGMMA_MAX_N];
 static float d_matrix[MOE__EMU_WGMMA_M * MOE__EMU_WGMMA_MAX_N];
 
+/* The type of this name in PTX ("e4m3"), -1 if there is none. */
+static int type_from_name(const char *name) {
+#define MOE__EMU_WGMMA_TYPE(constant, name, bits) name,
+  static const char *const names[] = {MOE__EMU_WGMMA_TYPES(MOE__EMU_WGMMA_TYPE)};
+#undef MOE__EMU_WGMMA_TYPE
+  int type = (int)(sizeof names / sizeof *names) - 1;
+  while (type >= 0 && strcmp(name, names[type]) != 0)
+    type--;
+  return type;
+}
+
 static moe__emu_wgmma_shape_t shape_of(const json_t *function) {
-  const int type = moe__emu_wgmma_type_from_name(json_string_value(attribute(function, "type")));
+  const int type = type_from_name(json_string_value(attribute(function, "type")));
   require(type >= 0, function, "has an unknown type");
   const bool wide = type == MOE__EMU_WGMMA_BF16 || type == MOE__EMU_WGMMA_F16;
   return (moe__emu_wgmma_shape_t){.a = (moe__emu_wgmma_type_t)type,
@@ -95,7 +106,7 @@ static void product(const moe__emu_wgmma_shape_t *shape, bool accumulate, int sc
                     uint32_t *words) {
   moe__emu_wgmma_multiply(shape, MOE__EMU_WGMMA_M, a_matrix, b_matrix, accumulate, scale_a, scale_b,
                           d_matrix);
-  const int registers = moe__emu_wgmma_d_registers(shape->n);
+  const int registers = shape->n / 2;
   for (int i = 0; i < MOE__EMU_WGMMA_THREADS * registers; i++) {
     int row = 0;
     int column = 0;
@@ -153,7 +164,7 @@ static void predict_scaled(const json_t *function, uint32_t *words) {
   select_a(&shape);
   for (int i = 0; i < shape.k * shape.n; i++)
     b_matrix[i] = 1.0F;
-  for (int i = 0; i < MOE__EMU_WGMMA_THREADS * moe__emu_wgmma_d_registers(shape.n); i++) {
+  for (int i = 0; i < MOE__EMU_WGMMA_THREADS * shape.n / 2; i++) {
     int row = 0;
     int column = 0;
     moe__emu_wgmma_d_element(i / 4, i % 4, &row, &column);
