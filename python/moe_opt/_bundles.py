@@ -212,6 +212,15 @@ def mx_tiles(order: tuple[int, ...]) -> _Tiles:
     return _tiles("scaled_grouped_mm.scaled_mm", (), _MX_KINDS, ("bf16",), sizes, {"sb": order})
 
 
+def name_of(path: str) -> Optional[str]:
+    """The name of the bundle of the package that has this absolute path; None for another one."""
+    parent, name = os.path.split(path)
+    try:
+        return name if parent == str(folder()) else None
+    except NotFound:
+        return None
+
+
 def named(given: str | os.PathLike[str]) -> Optional[pathlib.Path]:
     """The folder of the bundle of the package that has this name; None for the path of another one, and where there is no package.
     InputOutputError for what is neither."""

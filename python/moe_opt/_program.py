@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
 
@@ -72,6 +73,12 @@ class Function:
             return ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)
 
         return f"<moe_opt.Function {self.name}({text(self.arguments)}) -> ({text(self.results)})>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return operator.getitem, (Program(self._program), self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        return self
 
     def __call__(self, *arguments: Any, out: Any = None, stream: Any = None, overlap: bool = False) -> Any:
         """Runs the function.
@@ -146,8 +153,19 @@ class Program:
 
     def __init__(self, handle: _library.ProgramHandle) -> None:
         self._handle = handle
+        self._folder: str = os.fsdecode(handle.folder)
         addresses = [lib.moe_rt_program_function(handle.handle, i) for i in range(lib.moe_rt_program_function_count(handle.handle))]
         self._functions = {function.name: function for function in (Function(handle, address) for address in addresses)}
+
+    def __repr__(self) -> str:
+        return f"<moe_opt.Program {self._folder}: {', '.join(self._functions)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By the folder, or the name of a bundle of the package: what loads it needs the same one."""
+        return load, (_bundles.name_of(self._folder) or self._folder,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        return self
 
     def __getitem__(self, name: str) -> Function:
         if not isinstance(name, str):

@@ -10,7 +10,7 @@ reads safetensors files of one of the formats below and writes one file. Of each
 
 A weight is worth (w - zero point) * scale. The metadata of the file say `P.weight.format`, the attribute `format` of the op: "i4", two's
 complement, -8 to 7; "ui4", 0 to 15, with zero points, for mixed_mm_zeros; "f4E2M1FN"; or "f8E4M3FN". `P.weight.group_size` says how many
-weights along K share a scale. Tensors ...experts.I.Q are stacked to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as
+weights along K share a scale: 32, 64, 128 or a whole row; scales of other multiples of 32 are repeated. Tensors ...experts.I.Q are stacked to ...experts.Q, of shapes (E, N, K/2) and (E, N, K/group). All other tensors are copied as
 they are.
 
 | --from             | tensors of P that are read                                          |
@@ -30,6 +30,7 @@ SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -39,7 +40,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 import numpy
 
 from moe_opt import _files
-from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES
+from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES, OTHER_FP8
 
 Array = numpy.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
@@ -180,6 +181,7 @@ def _gpt_oss(tensors: Tensors, prefix: str) -> Quantized:
 def _mxfp8(tensors: Tensors, prefix: str) -> Quantized:
     spelled = f"{prefix}.weight_scale" if f"{prefix}.weight_scale" in tensors else f"{prefix}.weight_scale_inv"
     weight = _take(tensors, f"{prefix}.weight", (2, 3), "float8_e4m3fn")
+    _require(spelled not in tensors or tensors[spelled].dtype.name not in ("float32", "bfloat16"), spelled, OTHER_FP8)
     scales = _take(tensors, spelled, weight.ndim, "uint8", "float8_e8m0fnu").view(numpy.uint8)
     expected = (*weight.shape[:-1], weight.shape[-1] // 32)
     _require(scales.shape == expected, spelled, f"is {scales.shape}, of weights {weight.shape}; it must be {expected}")
@@ -198,6 +200,7 @@ class Format(NamedTuple):
 
 _GPTQ_ENDINGS = (".qweight", ".qzeros", ".scales", ".g_idx")
 _COMPRESSED_ENDINGS = (".weight_packed", ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx")
+_GPTQS = ("gptq", "gptq_v2")
 FORMATS = {
     "gptq": Format(_GPTQ_ENDINGS, _gptq),
     "gptq_v2": Format(_GPTQ_ENDINGS, _gptq_v2),
@@ -223,12 +226,17 @@ def _prefixes(tensors: Tensors, form: Format) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def _layer(prefix: str) -> tuple[str, int]:
+    """The name of the tensor that a prefix becomes a part of, and as which expert; -1: as all of it."""
+    match = re.fullmatch(r"(.*\bexperts)\.(0|[1-9][0-9]{0,8})\.(.+)", prefix)
+    return (f"{match[1]}.{match[3]}", int(match[2])) if match else (prefix, -1)
+
+
 def _stacked(prefixes: Sequence[str]) -> dict[str, list[str]]:
     """The prefixes that become one tensor, by its name: the experts of a layer, in order, or one alone."""
     found: dict[str, dict[int, str]] = {}
     for prefix in prefixes:
-        match = re.fullmatch(r"(.*\bexperts)\.(0|[1-9][0-9]{0,8})\.(.+)", prefix)
-        name, index = (f"{match[1]}.{match[3]}", int(match[2])) if match else (prefix, -1)
+        name, index = _layer(prefix)
         found.setdefault(name, {})[index] = prefix
     for name, parts in found.items():
         experts = sorted(index for index in parts if index >= 0)
@@ -264,11 +272,12 @@ def _is_fp8(found: Quantized) -> bool:
 
 
 def _with_known_groups(found: Quantized) -> Quantized:
-    """Groups of several times the largest that mixed_mm knows, but of less than a row, as so many groups of that with the same scales."""
-    columns, groups, most = found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1], GROUP_SIZES[-1]
-    times = columns // groups // most
-    if groups == 1 or times < 2 or columns != groups * times * most:
+    """Groups of several times one that mixed_mm knows, but of less than a row, as so many groups of the largest of these with the same scales."""
+    columns, groups = found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1]
+    known = next((size for size in reversed(GROUP_SIZES) if columns % (groups * size) == 0), 0)
+    if groups == 1 or not known or columns == groups * known:
         return found
+    times = columns // groups // known
     scales, zero_points = (None if given is None else numpy.repeat(given, times, -1) for given in (found.scales, found.zero_points))
     return Quantized(found.weight, scales, zero_points)
 
@@ -277,7 +286,7 @@ def _check_sizes(name: str, found: Quantized) -> int:
     """What mixed_mm asks for. Gives the size of a group."""
     n, k, groups = found.weight.shape[-2], found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1]
     size = k // groups
-    _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of {', '.join(map(str, GROUP_SIZES))}, a multiple of {GROUP_SIZES[-1]} or a whole row")
+    _require(groups == 1 or size in GROUP_SIZES, name, f"has groups of {size}; they must be of a multiple of {GROUP_SIZES[0]} or a whole row")
     _require(n % 16 == 0 and k % 32 == 0, name, f"is {n} x {k}; N must be a multiple of 16 and K of 32")
     greatest = 0 if found.zero_points is None else int(found.zero_points.max())
     _require(
@@ -323,6 +332,7 @@ def convert(tensors: Tensors, source: str) -> tuple[dict[str, Array], dict[str, 
 
 # ---- Files ----
 
+INDEX = ".safetensors.index.json"  # what names the files of a checkpoint end in
 _INSTALL = "moe_opt.convert needs {}: pip install moe_opt[convert]"
 
 
@@ -353,6 +363,8 @@ def _read(path: pathlib.Path, into: dict[str, Array]) -> None:
     """Adds the tensors of a file."""
     import safetensors  # pylint: disable=import-outside-toplevel
 
+    if path.is_dir() or path.name.endswith(INDEX):
+        raise ConvertError(f"is {'a folder' if path.is_dir() else 'an index'}; give the safetensors files of the layers that are converted")
     try:
         found = safetensors.deserialize(path.read_bytes())
     except safetensors.SafetensorError as error:
@@ -362,6 +374,37 @@ def _read(path: pathlib.Path, into: dict[str, Array]) -> None:
             raise ConvertError(f"tensor '{name}': is in another file, too")
         dtype = _numpy_dtype(name, description["dtype"])
         into[name] = numpy.frombuffer(description["data"], dtype).reshape(description["shape"])
+
+
+def _json(path: pathlib.Path) -> dict[str, Any]:
+    """The object in a file beside the tensors; empty where there is none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _check_layers(folder: pathlib.Path, tensors: Tensors, source: str) -> None:
+    """That no expert of a layer that is converted is in a file of the checkpoint that was not read, as its index says."""
+    for path in sorted(folder.glob(f"*{INDEX}")):
+        files = _json(path).get("weight_map")
+        others = {name: None for name in files if name not in tensors} if isinstance(files, dict) else {}
+        layers = {_layer(prefix)[0] for prefix in _prefixes(tensors, FORMATS[source])}
+        for prefix, endings in _prefixes(others, FORMATS[source]).items():  # type: ignore[arg-type]
+            name, expert = _layer(prefix)
+            missing = prefix + endings[0]
+            _require(expert < 0 or name not in layers, missing, f"is in {files[missing]}, by {path.name}; give all files of the layer")
+
+
+def _check_source(folder: pathlib.Path, source: str) -> None:
+    """GPTQ stores zero points less 1, and gptq_v2 as they are: nothing but the checkpoint's configuration says which."""
+    for path in (folder / "config.json", folder / "quantize_config.json"):
+        found = _json(path)
+        said = found.get("quantization_config", found)
+        said = said.get("checkpoint_format") if isinstance(said, dict) else None
+        if source in _GPTQS and said in _GPTQS and said != source:
+            raise ConvertError(f"{path}: says checkpoint_format {said!r}; the format is {source!r}")
 
 
 def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str], source: str) -> dict[str, str]:
@@ -384,6 +427,9 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
         except ConvertError as error:
             raise ConvertError(f"{path}: {error}") from error
     try:
+        for folder in {path.resolve().parent for path in map(pathlib.Path, inputs)} if source in FORMATS else ():
+            _check_source(folder, source)
+            _check_layers(folder, tensors, source)
         results, metadata = convert(tensors, source)
     except ConvertError as error:
         raise ConvertError(f"{', '.join(map(str, inputs))}: {error}") from error

@@ -7,6 +7,7 @@ the converter, and what it writes is dequantized one number at a time.
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import json
 import os
 import pathlib
 import resource
@@ -253,10 +254,13 @@ class Formats(Case):
         self.assertTrue(biases.keys() <= found.keys())
 
     def test_larger_groups_become_several(self):
-        """Of 256 columns two of 128, but of a whole row one."""
+        """Of 256 columns two of 128, of 192 three of 64, but of a whole row one."""
         one = Weights(group=256, n=16, k=512)
         found, metadata = self.check(one.gptq("up"), "gptq", {"up": one.values}, "ui4")
         self.assertEqual((found["up.scales"].shape, metadata["up.weight.group_size"]), ((16, 4), "128"))
+        one = Weights(group=192, n=16, k=384)
+        found, metadata = self.check(one.gptq("up"), "gptq", {"up": one.values}, "ui4")
+        self.assertEqual((found["up.scales"].shape, metadata["up.weight.group_size"]), ((16, 6), "64"))
         row = Weights(group=256, n=16, k=256)
         found, metadata = self.check(row.gptq("up"), "gptq", {"up": row.values}, "ui4")
         self.assertEqual((found["up.scales"].shape, metadata["up.weight.group_size"]), ((16, 1), "256"))
@@ -372,7 +376,7 @@ class Refusals(Case):
     def test_mxfp8(self):
         weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)
         for change, message in (
-            ({"x.weight_scale": scales.astype(numpy.float32)}, "'x.weight_scale': has elements of float32; they must be uint8 or float8_e8m0fnu"),
+            ({"x.weight_scale": scales.astype(numpy.float32)}, "'x.weight_scale': FP8 weights with scales of 16 or 32 bits, as of blocks of 128 x 128, are no MXFP8"),
             ({"x.weight_scale": scales[:, :1].copy()}, r"'x.weight_scale': is \(16, 1\), of weights \(16, 96\); it must be \(16, 3\)"),
             ({"x.weight_scale": scales[0].copy()}, "'x.weight_scale': has rank 1; it must be 2"),
             ({"x.weight": weight.astype(ml_dtypes.bfloat16)}, "'x.weight': has elements of bfloat16; they must be float8_e4m3fn"),
@@ -384,6 +388,40 @@ class Refusals(Case):
                 self.refuses({"x.weight": weight, "x.weight_scale": scales} | change, "mxfp8", message)
         self.refuses({"x.weight_scale_inv": scales}, "mxfp8", "'x.weight': is missing")
         self.refuses({"x.weight": weight}, "mxfp8", r"there is no tensor '\*.weight_scale', as mxfp8 has them")
+
+    def refuses_file(self, name, source, message):
+        with self.assertRaisesRegex(convert.ConvertError, message):
+            convert.convert_files([self.folder / name], self.folder / "out", source)
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_experts_in_another_file(self):
+        files = {}
+        for number, experts in ((1, (0, 1)), (2, (2, 3))):
+            tensors = {name: tensor for expert in experts for name, tensor in Weights().compressed(f"layers.0.experts.{expert}.up").items()}
+            tensors |= Weights().compressed(f"layers.{number}.dense")
+            files |= dict.fromkeys(tensors, f"model-{number}.safetensors")
+            save_file(tensors, self.folder / f"model-{number}.safetensors")
+        index = self.folder / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": files}))
+        for number, expert, other in ((1, 2, 2), (2, 0, 1)):
+            message = f"'layers.0.experts.{expert}.up.weight_packed': is in model-{other}.safetensors, by {index.name}; give all files of the layer"
+            self.refuses_file(f"model-{number}.safetensors", "compressed-tensors", message)
+        self.refuses_file(index.name, "compressed-tensors", "is an index; give the safetensors files")
+        self.refuses_file(".", "compressed-tensors", "is a folder; give the safetensors files")
+        both = [self.folder / f"model-{number}.safetensors" for number in (1, 2)]
+        convert.convert_files(both, self.folder / "out", "compressed-tensors")
+        self.assertEqual(read(self.folder / "out")[0]["layers.0.experts.up.weight"].shape[0], 4)
+        index.write_text("no JSON")  # which is not needed
+        convert.convert_files(both, self.folder / "out", "compressed-tensors")
+
+    def test_versions_of_gptq(self):
+        save_file(Weights().gptq("x"), self.folder / "in")
+        for name, text in (("config.json", {"quantization_config": {"checkpoint_format": "gptq"}}), ("quantize_config.json", {"checkpoint_format": "gptq"})):
+            (self.folder / name).write_text(json.dumps(text))
+            self.refuses_file("in", "gptq_v2", f"{name}: says checkpoint_format 'gptq'; the format is 'gptq_v2'")
+            convert.convert_files([self.folder / "in"], self.folder / "out", "gptq")
+            for path in (self.folder / "out", self.folder / name):
+                path.unlink()
 
     def test_two_names_of_scales(self):
         weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)
@@ -400,7 +438,7 @@ class Refusals(Case):
         tensors = Weights().gptq("x")
         self.refuses(tensors | {"x.scales": tensors["x.scales"].astype(numpy.float64)}, "gptq", "'x.scales': has elements of float64; they must be")
         self.refuses(tensors | {"x.weight": numpy.ones(1)}, "gptq", "'x.weight': is in the checkpoint already")
-        self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of 32, 64, 128, a multiple of 128 or a whole row")
+        self.refuses(Weights(group=16).gptq("x"), "gptq", "'x': has groups of 16; they must be of a multiple of 32 or a whole row")
         twelve = {"x.qweight": numpy.zeros((12, 12), numpy.int32), "x.scales": tensors["x.scales"][:, :12].copy(), "x.qzeros": numpy.zeros((3, 1), numpy.int32)}
         self.refuses(twelve, "gptq", r"'x.qweight': is \(12, 12\); N must be a multiple of 8")
         self.refuses(Weights(n=8).gptq("x"), "gptq", "'x': is 8 x 96; N must be a multiple of 16 and K of 32")

@@ -6,12 +6,14 @@ Results are compared in every bit with libmoe_ref, and MX casts with a formula i
 
 SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """
+import copy
 import ctypes
 import importlib.util
 import json
 import math
 import os
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
@@ -438,6 +440,20 @@ class Programs(unittest.TestCase):
         self.refuses(TypeError, "stream is a str", lambda: self.program(far, stream="7"))
         for stream in (-1, 2**64):
             self.refuses(moe_opt.InvalidArgument, f"stream is {stream}, which is no address", lambda stream=stream: self.program(far, stream=stream))
+
+    def test_copied_and_pickled(self):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(temporary) / "bundle"
+            shutil.copytree(self.folder, folder)
+            for program, name in ((self.program, self.folder.name), (moe_opt.load(folder), str(folder))):
+                self.assertIs(copy.deepcopy([program])[0], program)
+                self.assertEqual(program.__reduce__()[1], (name,))
+                (function,) = program
+                self.assertIs(copy.deepcopy(function), function)
+                expected = program(self.x)
+                for again in (pickle.loads(pickle.dumps(program)), pickle.loads(pickle.dumps(function))):
+                    self.assertTrue(all(numpy.array_equal(as_bytes(one), as_bytes(other)) for one, other in zip(again(self.x), expected)))
+        self.assertEqual(repr(self.program), f"<moe_opt.Program {self.folder}: {next(iter(self.program)).name}>")
 
     def test_streams_of_several_frameworks(self):
         """Tensors of the framework whose current stream runs the function are in its order; those of any other wait for it."""

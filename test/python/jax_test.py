@@ -215,6 +215,31 @@ class Product(unittest.TestCase):
         mapped = jax.shard_map(lambda x, offs: tuple(moe.quantize_mx(x, axis=0, offs=offs)), mesh=mesh, in_specs=(parts, whole), out_specs=parts)
         self.assertEqual(mapped(x, offs)[1].shape, (count * moe.quantize_mx(x[:rows], axis=0, offs=offs).scales.shape[0], K))
 
+    def test_explicit_axes(self):
+        """Gradients are sharded as what they are for."""
+        x, w, _ = operands()
+        count, P = min(2, len(jax.devices())), jax.sharding.PartitionSpec
+        mesh = jax.make_mesh((count,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+        total = lambda x, w, offs: (ours(x, w, offs).astype(jnp.float32) ** 2).sum()
+        expected = jax.grad(total, (0, 1))(x, w, ends(20, 20, 24))
+        for specs in ((P("d", None), P(None, None, None)), (P(None, None), P(None, "d", None))):
+            with self.subTest(specs=specs), jax.set_mesh(mesh):
+                given = [jax.device_put(array, jax.sharding.NamedSharding(mesh, spec)) for array, spec in zip((x, w), specs)]
+                found = jax.jit(jax.grad(total, (0, 1)))(*given, jax.device_put(ends(20, 20, 24), jax.sharding.NamedSharding(mesh, P())))
+                for gradient, wanted, spec in zip(found, expected, specs):
+                    self.assertEqual(gradient.sharding.spec, spec)
+                    numpy.testing.assert_array_equal(numpy.asarray(gradient).view(numpy.uint16), numpy.asarray(wanted).view(numpy.uint16))
+
+    def test_ends_that_decrease(self):
+        """Are those before them: results are there up to the greatest."""
+        x, w, _ = operands()
+        wrong = jnp.array([5, 20, 9, 9, 9, 9, 9, 9][: w.shape[0]], jnp.int32)
+        right = jnp.maximum(wrong, jnp.array([5] + [20] * (w.shape[0] - 1), jnp.int32))
+        for recipe in moe.RECIPES:
+            found, expected = (numpy.asarray(ours(x, w, offs, recipe))[:20].view(numpy.uint16) for offs in (wrong, right))
+            numpy.testing.assert_array_equal(found, expected, recipe)
+            self.assertTrue(found.any(-1).all(), recipe)
+
     def test_what_has_no_derivative_says_so(self):
         x, w, _ = operands()
         offs = ends(20, 20, 24)

@@ -586,8 +586,11 @@ def test_scales_of_larger_groups():
     found = moe.pack_mixed_weights(weight, scales, zeros, "ui4")
     expected = moe.pack_mixed_weights(weight, scales.expand(N, 2), zeros.expand(N, 2), "ui4")
     assert found.group_size == 128 and all(torch.equal(one, other) for one, other in zip(found[:3], expected[:3]))
-    with pytest.raises(ValueError, match="32, 64 or a multiple of 128 weights must share a scale"):
-        moe.pack_mixed_weights(weight[:, :96], scales)
+    weight, scales, zeros, _ = plain("ui4", 192, columns=384)
+    found = moe.pack_mixed_weights(weight, scales, zeros, "ui4")
+    assert found.group_size == 64 and torch.equal(found.scales, scales.repeat_interleave(3, 1))
+    with pytest.raises(ValueError, match="a multiple of 32 weights must share a scale"):
+        moe.pack_mixed_weights(weight[:, :24], scales)
 
 
 def test_moved_and_copied():

@@ -1038,6 +1038,30 @@ def test_loading_keeps_the_conversion():
     same_bits([model.w1.detach().as_subclass(torch.Tensor)], [plain.w1.detach()])
 
 
+@pytest.mark.parametrize("way", [lambda w: w.mT, lambda w: w.mH, lambda w: w.data.mT, lambda w: w.transpose(1, 2)])
+def test_converted_experts_are_compiled(way):
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = Experts().w1
+
+        def forward(self, x, offs):
+            return torch._grouped_mm(x, way(self.weight), offs=offs)
+
+    model = moe.convert_experts_(Layer().to(DEVICE).bfloat16())
+    x = operands()[0].detach()
+    plain = model.weight.detach().as_subclass(torch.Tensor)
+    torch._dynamo.reset()
+    same_bits([torch.compile(model, fullgraph=True, backend="eager")(x, ends())], [moe.grouped_mm(x, plain.mT, ends())])
+
+
+def test_converted_experts_of_other_types():
+    model = moe.convert_experts_(Experts().to(DEVICE))
+    x = operands()[0].detach().float()
+    with pytest.raises(ValueError, match="tokens are torch.float32 and weights torch.float32: products of weights that convert_experts_ converted take"):
+        torch._grouped_mm(x, model.w1.float().mT, offs=ends())
+
+
 def test_converted_experts_answer_torch_by_any_name():
     model = moe.convert_experts_(Experts().to(DEVICE).bfloat16())
     x = operands()[0].detach()
@@ -1140,7 +1164,8 @@ def losses_of(model):
         lambda w: w.moveaxis(1, 2), lambda w: w.mH, lambda w: w.adjoint(), lambda w: torch.transpose_copy(w, 1, 2), lambda w: w.double().bfloat16().mT,
         lambda w: w.unsqueeze(0).squeeze(0).mT, lambda w: w.expand(E, N, K).mT, lambda w: w.flatten().view(E, N, K).mT,
         lambda w: w.index_select(0, torch.arange(E, device=w.device)).mT, lambda w: torch.reshape(input=w, shape=(E, N, K)).mT,
-        lambda w: w.tensor_split(1)[0].mT, lambda w: w.broadcast_to(E, N, K).mT,
+        lambda w: w.tensor_split(1)[0].mT, lambda w: w.broadcast_to(E, N, K).mT, lambda w: w.ravel().reshape_as(w).mT, lambda w: w.hsplit(1)[0].mT,
+        lambda w: w.as_strided(w.size(), w.stride()).mT, lambda w: w.narrow_copy(0, 0, E).mT, lambda w: w.unsafe_chunk(1)[0].mT,
     ],
 )  # fmt: skip
 def test_converted_experts_in_another_form(way):

@@ -136,8 +136,9 @@ def _grouped_mm_function(kind: str, recipe: str) -> _Function:
 
 
 def _result(x: jax.Array, offs: jax.Array, recipe: str) -> jax.Array:
-    """x as it is returned. Where a scale of all tokens covers the rows of no group, which kernels do not write, they become zero."""
-    return jnp.where(jnp.arange(x.shape[0])[:, None] < offs[-1], x, 0) if recipe == "fp8_tensorwise" else x
+    """x as it is returned. Where a scale of all tokens covers the rows of no group, which kernels do not write, they become zero. Groups end at
+    the greatest offset where offsets decrease."""
+    return jnp.where(jnp.arange(x.shape[0])[:, None] < jnp.max(offs), x, 0) if recipe == "fp8_tensorwise" else x
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -145,16 +146,27 @@ def _product(a: jax.Array, b: jax.Array, offs: jax.Array, recipe: str) -> jax.Ar
     return _result(_grouped_mm_function("call", recipe)(a, b, offs)[0], offs, recipe)
 
 
+def _sharding(x: Any) -> Any:
+    """That of its type, which names the axes of an explicit mesh."""
+    return getattr(jax.typeof(x), "sharding", None)
+
+
+def _as_sharded(x: jax.Array, sharding: Any) -> jax.Array:
+    """A gradient has the type of what it is for; the call of a kernel gives one that every device has whole."""
+    return x if sharding is None or _sharding(x) == sharding else jax.sharding.reshard(x, sharding)
+
+
 def _forward(a: Any, b: Any, offs: Any, recipe: str) -> tuple[jax.Array, Any]:
-    """What is saved is a dictionary, whose key says for which gradients: "" for both, or "_a" or "_b". What JAX differentiates is perturbed."""
+    """What is saved is a dictionary, whose key says for which gradients, "" for both, or "_a" or "_b", and how a and b are sharded. What JAX
+    differentiates is perturbed."""
     suffix = {(True, False): "_a", (False, True): "_b"}.get((a.perturbed, b.perturbed), "")
     out, *saved = _grouped_mm_function(f"forward{suffix}", recipe)(a.value, b.value, offs.value)
-    return _result(out, offs.value, recipe), (offs.value, {suffix: saved})
+    return _result(out, offs.value, recipe), (offs.value, {(suffix, _sharding(a.value), _sharding(b.value)): saved})
 
 
 def _backward(recipe: str, saved: Any, grad: Any) -> tuple[Optional[jax.Array], Optional[jax.Array], Any]:
     offs, tensors = saved
-    ((suffix, operands),) = tensors.items()
+    (((suffix, *shardings), operands),) = tensors.items()
     none = numpy.zeros(offs.shape, jax.dtypes.float0)
     if isinstance(grad, SymbolicZero):
         return None, None, none
@@ -163,8 +175,8 @@ def _backward(recipe: str, saved: Any, grad: Any) -> tuple[Optional[jax.Array], 
         found = function(offs, *operands, grad)
     else:  # no kernel sums over a dimension of size 0
         found = _differing([jnp.zeros(result.shape, result.dtype) for result in function.results(offs, *operands, grad)], _axes(offs))
-    grad_a = None if suffix == "_b" else _result(found[0], offs, recipe)
-    grad_b = None if suffix == "_a" else found[-1].transpose(0, 2, 1)  # (E, N, K), which is how b lies in memory
+    grad_a = None if suffix == "_b" else _as_sharded(_result(found[0], offs, recipe), shardings[0])
+    grad_b = None if suffix == "_a" else _as_sharded(found[-1].transpose(0, 2, 1), shardings[1])  # (E, N, K), which is how b lies in memory
     return grad_a, grad_b, none
 
 

@@ -31,8 +31,12 @@ _KEEPING = {
     Tensor.moveaxis, torch.moveaxis, Tensor.mH.__get__, Tensor.adjoint, torch.adjoint, torch.transpose_copy, torch.permute_copy, torch.reshape, torch.narrow,
     Tensor.unsqueeze, torch.unsqueeze, Tensor.squeeze, torch.squeeze, Tensor.expand, Tensor.expand_as, Tensor.flatten, torch.flatten, torch.unflatten,
     Tensor.index_select, torch.index_select, Tensor.unbind, torch.unbind, Tensor.select, torch.select, Tensor.tensor_split, torch.tensor_split,
-    Tensor.split_with_sizes, torch.split_with_sizes, Tensor.broadcast_to, torch.broadcast_to, Tensor.module_load,
+    Tensor.split_with_sizes, torch.split_with_sizes, Tensor.broadcast_to, torch.broadcast_to, Tensor.module_load, Tensor.reshape_as, Tensor.ravel, torch.ravel,
+    Tensor.as_strided, Tensor.hsplit, torch.hsplit, Tensor.vsplit, torch.vsplit, Tensor.dsplit, torch.dsplit, Tensor.unsafe_chunk, torch.unsafe_chunk,
+    Tensor.unsafe_split, torch.unsafe_split, Tensor.narrow_copy, torch.narrow_copy,
 }  # fmt: skip
+# Attributes, and the methods that give the same. torch.compile takes the result of an attribute for a part of the module, of which it makes no subclass.
+_METHODS = {Tensor.mT.__get__: Tensor.adjoint, Tensor.mH.__get__: Tensor.adjoint, Tensor.data.__get__: Tensor.detach}
 
 
 class ExpertWeights(Tensor):
@@ -50,7 +54,7 @@ class ExpertWeights(Tensor):
                 "fully_shard and distribute_tensor make plain tensors of converted expert weights: call convert_experts_ after them"
             )
         with torch._C.DisableTorchFunctionSubclass():
-            result = function(*args, **kwargs)
+            result = (_METHODS.get(function, function) if torch.compiler.is_compiling() else function)(*args, **kwargs)
         first = args[0] if args else kwargs.get("input")
         if function not in _KEEPING or not isinstance(first, cls):
             return result
@@ -105,6 +109,8 @@ def _product(cls: type, a: Tensor, b: Tensor, offs: Optional[Tensor] = None, bia
 
     with torch._C.DisableTorchFunctionSubclass():
         is_ours = isinstance(b, cls) and offs is not None and bias is None and (a.dim(), b.dim()) == (2, 3) and out_dtype in (None, torch.bfloat16)
+        if is_ours and (a.dtype, b.dtype) != (torch.bfloat16, torch.bfloat16):
+            raise ValueError(f"tokens are {a.dtype} and weights {b.dtype}: products of weights that convert_experts_ converted take torch.bfloat16, cast both")
         return grouped_mm(a, b, offs, cls.recipe) if is_ours else torch._grouped_mm(a, b, offs=offs, bias=bias, out_dtype=out_dtype)
 
 

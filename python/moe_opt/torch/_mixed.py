@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch._subclasses import FakeTensor
 
-from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES
+from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES, OTHER_FP8
 from moe_opt.torch import _ops
 
 _OPS = torch.ops.moe_opt
@@ -94,8 +94,8 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
 
     weight: (N, K/2) or (E, N, K/2) uint8, two weights to a byte along K, the first in the low four bits; of MXFP8 (N, K) or (E, N, K)
        float8_e4m3fn. N is a multiple of 16.
-    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4, at most 2^31, and MXFP8, at most 2^37. Groups are of 32, 64
-       or a multiple of 128, as of a whole row, of MX 32.
+    scales: (N, K/group) or (E, N, K/group), bf16 or f16; float8_e8m0fnu of MXFP4, at most 2^31, and MXFP8, at most 2^37. Groups are of a
+       multiple of 32, as of a whole row, of MX 32.
     zero_points: uint8 of the shape of scales, 0 to 15, with format "ui4" and only then.
     format: what the bits are: "i4", -8 to 7; "ui4", 0 to 15 less the zero point; "f4E2M1FN"; "f8E4M3FN".
 
@@ -115,11 +115,12 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; all dimensions but the last must be the same")
     columns, groups = (1 if is_fp8 else 2) * weight.shape[-1], scales.shape[-1]
     group_size, rest = columns // groups, columns % groups
-    if not rest and group_size % GROUP_SIZES[-1] == 0 and not is_mx:  # scales of larger groups are those of several of the largest
-        scales, zero_points = (None if given is None else given.repeat_interleave(group_size // GROUP_SIZES[-1], -1) for given in (scales, zero_points))
-        group_size = GROUP_SIZES[-1]
+    known = next((size for size in reversed(GROUP_SIZES) if group_size % size == 0), 0)
+    if not rest and known and not is_mx:  # scales of other groups are those of several
+        scales, zero_points = (None if given is None else given.repeat_interleave(group_size // known, -1) for given in (scales, zero_points))
+        group_size = known
     if rest or group_size not in GROUP_SIZES or (is_mx and group_size != 32):
-        sizes = "32" if is_mx else "32, 64 or a multiple of 128"
+        sizes = "32" if is_mx else "a multiple of 32"
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; {sizes} weights must share a scale")
     if weight.shape[-2] % 16:
         raise ValueError(f"weight is {tuple(weight.shape)}; N must be a multiple of 16")
@@ -180,6 +181,8 @@ def load_mixed_weights(
             zeros = file.get_tensor(f"{name}.zero_points") if form and f"{name}.zero_points" in names else None
     except SafetensorError as error:
         raise ValueError(f"{path}: is no safetensors file: {error}") from error
+    if form is None and scales.dtype in (torch.float32, torch.bfloat16):
+        raise ValueError(f"{path}: weights {name!r}: {OTHER_FP8}")
     if form is None and scales.dtype == torch.uint8:
         scales = scales.view(torch.float8_e8m0fnu)
     if dtype not in (None, torch.bfloat16, torch.float16) and form not in (None, *MX_FORMATS):
