@@ -197,7 +197,8 @@ def fp8():
                 flags = {"pow2": pow2, "sanitize": sanitize}
                 suffix = f"{x}-{q}" + ("-pow2" if pow2 else "") + ("-sanitize" if sanitize else "")
                 for granularity, rank, axis, grouped, scales_rank in GRANULARITIES:
-                    scales = Tensor("f32", scales_rank) if scales_rank else Tensor("f32", 1, shape=[1])
+                    # Of 1x128 blocks those of the rows lie side by side, as the product reads them.
+                    scales = Tensor("f32", scales_rank, granularity == "1x128") if scales_rank else Tensor("f32", 1, shape=[1])
                     for align in ({}, ALIGN) if (granularity, rank, axis) == ("row", 2, 0) else ({},):
                         yield Bundle(f"quantize_fp8-{granularity}-{along(rank, axis)}{'-aligned' if align else ''}-{rank}d-{suffix}", "mx_quantize.quantize_fp8",
                                      {"granularity": granularity, "axis": axis} | flags | align, {"x": Tensor(x, rank)} | ({"offs": OFFS} if grouped else {}),
@@ -226,6 +227,25 @@ def products():
                     operands = {"qa": qa, "qb": qb, "sa": sa, "sb": sb} | ({"offs": OFFS} if grouped else {})
                     yield Bundle(f"scaled_mm-{case}-{'shared' if shared else 'rows'}-{accumulate}-{out}", "scaled_grouped_mm.scaled_mm",
                                  {"accumulate": accumulate}, operands, {"out": Tensor(out, 2 if case == "forward" else 3)})
+
+
+# The schedules of products with scales of FP8 blocks, by how many tokens experts have: what the compiler gives them where sizes are known.
+BLOCKS = {
+    "fewest": "swap_operands = 1, tile_n = 64, pieces = 4, stages = 8, warpgroups = 2, direct = 0, band = 8",
+    "few": "swap_operands = 1, tile_n = 96, pieces = 3, stages = 6, warpgroups = 2, direct = 0, band = 8",
+    "some": "tile_n = 192, tma_store = 3, stages = 4, warpgroups = 2, direct = 0, band = 8",
+    "many": "",
+}
+
+
+def block_products():
+    """Products forward of tokens with scales of 1x128 and weights with scales of 128x128."""
+    q = "f8E4M3FN"
+    operands = {"qa": Tensor(q, 2), "qb": Tensor(q, 3, True), "sa": Tensor("f32", 2, True), "sb": Tensor("f32", 3, True), "offs": OFFS}
+    for out in OUTPUTS:
+        for tokens, schedule in BLOCKS.items():
+            name = f"scaled_mm-forward-blocks-{tokens}-{out}"
+            yield Chosen(name, "scaled_grouped_mm.scaled_mm", {"accumulate": "promoted"}, operands, {"out": Tensor(out, 2)}, schedule, {"tokens": tokens})
 
 
 # The schedule of few tokens with scales of MX blocks that are multiplied by blocks.
@@ -518,14 +538,14 @@ def mixed():
 
 # What the tests in test/python call, those of frameworks included.
 TESTED = (
-    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|-mx.*(fast|few|most|x[234])-bf16|forward-mx.*-promoted-bf16"
+    "^grouped_mm|^scaled_mm-(forward|batched)-rows-fast-(bf16|f32)|forward-blocks-.*bf16|fp8-1.*-row-.*bf16-f8E4M3FN-pow2$|-mx.*(fast|few|most|x[234])-bf16|forward-mx.*-promoted-bf16"
     "|fp8-row-.*bf16-f8E4M3FN-pow2$|dual-.*bf16-f8E4M3FN-pow2$|rceil-(bf16|f32)-f8E4M3FN"
     "|^mixed_mm(_bias)?-(i4-32-bf16|f4E2M1FN-32-f16|f8E4M3FN)|^mixed_mm-f4E2M1FN-32-bf16|^mixed_mm_zeros-ui4-64-f16|^pack_weights"
 )
 
 
 def bundles():
-    return [*trained(), *products(), *mx_products(), *mixed(), *mixed_fp8(), *fp8(), *mx()]
+    return [*trained(), *products(), *block_products(), *mx_products(), *mixed(), *mixed_fp8(), *fp8(), *mx()]
 
 
 def build(bundle, moe_opt, folder):

@@ -98,7 +98,8 @@ def quantize_fp8(
     pow2: scales are powers of two. sanitize: NaN becomes 0, and Inf the largest number, before anything else.
     align: 128, of rows along axis 0: each group begins at a multiple of 128 rows of q, as in `quantize_mx`.
 
-    Gives q, of the shape of x, and scales, whose shapes docs/dialects/mx_quantize.md has; x is q times its scale, rounded. Raises what
+    Gives q, of the shape of x, and scales, whose shapes docs/dialects/mx_quantize.md has; those of 1x128 blocks lie with the rows side by side, as
+    `scaled_mm` reads them. x is q times its scale, rounded. Raises what
     `quantize_mx` raises.
     """
     _arguments.require_tensors(x=x)
@@ -148,6 +149,9 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     Scales of MX blocks: sa (M, K / 32), sb (E, K / 32, N), which lies in memory so or as (E, N, K / 32); gradient of weights
     sa (blocks, N), sb (blocks, K), as `quantize_mx` gives them with offs; batched sa (E, M, K / 32).
 
+    Scales of FP8 blocks, f32, forward: sa (M, K / 128), of 1x128, as `quantize_fp8` gives them; sb (E, K / 128, N / 128), of 128x128, which
+    lies in memory as (E, N / 128, K / 128). Sums are promoted then.
+
     qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
     rows behind the last are neither read nor written.
     Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
@@ -158,7 +162,9 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     _arguments.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
     if _element(sa, "sa", "f8E8M0FNU") == "f8E8M0FNU":
         return _scaled_mx(tensors, accumulate, out_dtype)
-    return _call("scaled_grouped_mm.scaled_mm", {"accumulate": accumulate}, tensors, (out_dtype,), "f8E4M3FN")
+    has_blocks = offs is not None and _recipes.has_blocks(sa.ndim, sb.ndim, False)
+    attributes = _recipes.blocks_choice(accumulate, qa.shape[0], offs.shape[0]) if has_blocks else {"accumulate": accumulate}
+    return _call("scaled_grouped_mm.scaled_mm", attributes, tensors, (out_dtype,), "f8E4M3FN")
 
 
 def grouped_mm(a: Any, b: Any, offs: Any, recipe: str = "fp8_rowwise") -> Any:

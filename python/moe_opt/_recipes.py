@@ -31,11 +31,25 @@ def check_weights(shape: tuple[int, ...], recipe: str) -> None:
 
 
 # Tokens of an expert on average.
+FEWEST_TOKENS = 16  # up to which a product with scales of FP8 blocks has the tiles for fewest
 FEW_TOKENS = 64  # up to which a product takes as long as reading the weights
 BLOCKS_TOKENS = 256  # up to which sums of blocks are faster than weights in bf16
 MIXED_TOKENS = 1152  # up to which the product makes weights of 16 bits in registers
+SOME_TOKENS = 512  # from which on a product with scales of FP8 blocks has the tiles for many
 
 Shape = tuple[int, ...]
+
+
+def blocks_choice(accumulate: str, tokens: int, experts: int) -> dict[str, str]:
+    """Attributes in the index of the bundle of a product forward with scales of FP8 blocks, whose sums are always promoted."""
+    limits = {"fewest": FEWEST_TOKENS, "few": FEW_TOKENS, "some": SOME_TOKENS - 1}
+    size = next((size for size, most in limits.items() if tokens <= most * experts), "many")
+    return {"accumulate": "promoted" if accumulate == "fast" else accumulate, "tokens": size}
+
+
+def has_blocks(sa: int, sb: int, is_mx: bool) -> bool:
+    """Whether scales of these ranks are those of FP8 blocks: 1x128 of tokens, 128x128 of weights."""
+    return not is_mx and (sa, sb) == (2, 3)
 
 
 def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows_of_scales: bool, out: str) -> dict[str, Any]:

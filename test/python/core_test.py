@@ -112,6 +112,19 @@ def as_bytes(array):
     return array.view(numpy.uint8)
 
 
+def blocks_of(random, groups, n, k, tokens):
+    """Tokens (M, K) and weights (E, N, K) of -1, 0 and 1 as E4M3, scales of their FP8 blocks, powers of two, and the product, whose sums are exact."""
+    def quantized(*shape):
+        values = random.integers(-1, 2, shape)
+        return values.astype(numpy.float32), numpy.array([0xB8, 0, 0x38], numpy.uint8)[values + 1]
+
+    blocks, (a, qa), (b, qb) = -(-k // 128), quantized(tokens, k), quantized(len(groups), n, k)
+    sa, sb = (numpy.exp2(random.integers(-2, 3, shape)).astype(numpy.float32) for shape in ((tokens, blocks), (len(groups), -(-n // 128), blocks)))
+    x, w = a * sa.repeat(128, 1)[:, :k], b * sb.repeat(128, 1)[:, :n].repeat(128, 2)[..., :k]
+    product = numpy.concatenate([x[end - size : end] @ w[e].T for e, (end, size) in enumerate(zip(numpy.cumsum(groups), groups))])
+    return qa, qb, sa, sb, product
+
+
 class Exported:
     """A tensor of a framework that this package does not know."""
 
@@ -253,6 +266,22 @@ class Casts(unittest.TestCase):
                 self.assertRegex(made, in_f16 if is_tile else kinds[chosen])
                 if is_tile:
                     self.assertRegex(made, f"split = {chosen[1]} .*tile_n = {tiles[chosen]} .*warpgroups = {chosen[2]} ")
+
+    def test_products_of_fp8_blocks(self):
+        """As checkpoints have them: from the fewest tokens to many, whose products are four. Blocks at the ends of K and N are short."""
+        random = numpy.random.default_rng(5)
+        for groups in ([3, 0, 20], [3, 0, 80], [100, 0, 150], [1024, 0, 600]):
+            qa, qb, sa, sb, expected = blocks_of(random, groups, 208, 336, sum(groups) + 2)
+            offs = numpy.cumsum(groups).astype(numpy.int32)
+            for accumulate in ("fast", "promoted"):  # sums are promoted in either case
+                with self.subTest(groups=groups, accumulate=accumulate):
+                    scales = numpy.asfortranarray(sa), sb.swapaxes(1, 2)
+                    out = moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), *scales, offs, accumulate)
+                    self.assertTrue(numpy.array_equal(out[: offs[-1]].view(numpy.uint16), bf16_bits(expected)))
+        with self.assertRaisesRegex(moe_opt.InvalidArgument, "sa.*stride"):
+            moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), sa, sb.swapaxes(1, 2), offs)
+        with self.assertRaisesRegex(moe_opt.NotFound, "accumulate can be"):
+            moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), *scales, offs, "exact")
 
     def test_products_of_few_experts(self):
         """The tiles of MX_SIZES: each has every bit, in groups of no tokens, of few and of more than a tile has room for, in both orders of scales."""
@@ -642,6 +671,7 @@ class Tables(unittest.TestCase):
             "include/moe/limits.h": {"MOE_MAX_GROUPS": _mixed.MOST_EXPERTS},
             "lib/Kernels/Requirements.h": {"MOE__FEW_TOKENS": _recipes.FEW_TOKENS},
             "passes/ExpandMx.c": {"MOST_TOKENS_BY_BLOCKS": _recipes.BLOCKS_TOKENS, "MOST_TOKENS_MIXED": _recipes.MIXED_TOKENS},
+            "lib/Kernels/scaled_grouped_mm/Candidates.c": {"TOKENS_OF_THREE": _recipes.SOME_TOKENS},
             "lib/Kernels/mixed_mm/F16.h": {"MOE__MX_MOST_IN_F16": _mixed.MX_MOST},
             "lib/Kernels/mixed_mm/CandidatesFew.c": {
                 "SKEW": _mixed._SKEW, "MANY_TILES": _mixed._MANY_TILES, "MANY_ROUNDS": _mixed._MANY_ROUNDS,

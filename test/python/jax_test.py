@@ -23,7 +23,7 @@ from jax import export
 
 import moe_opt
 import moe_opt.jax as moe
-from core_test import reference_quantize
+from core_test import blocks_of, reference_quantize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NEAR = 0.045  # docs/numerics.md: an FP8 product keeps 28.5 dB, 0.0376 of the norm
@@ -318,6 +318,16 @@ class QuantizedProduct(unittest.TestCase):
             a, b = moe.quantize_mx(jnp.asarray(stacked, jnp.bfloat16)), moe.quantize_mx(weights)
             product = moe.scaled_mm(a.q, b.q.transpose(0, 2, 1), a.scales, b.scales.transpose(0, 2, 1))
             self.same(product, stacked @ w.transpose(0, 2, 1))
+
+    def test_fp8_blocks(self):
+        """As checkpoints have them, from the fewest tokens to many."""
+        for groups in ([3, 0, 20], [3, 0, 80], [100, 0, 150], [1024, 0, 600]):
+            *operands, expected = blocks_of(numpy.random.default_rng(5), groups, 208, 336, sum(groups) + 2)
+            qa, qb, sa, sb = map(jnp.asarray, operands)
+            qa, qb = (jax.lax.bitcast_convert_type(q, jnp.float8_e4m3fn) for q in (qa, qb))
+            given = qa, qb.transpose(0, 2, 1), sa, sb.transpose(0, 2, 1), jnp.cumsum(jnp.array(groups, jnp.int32), dtype=jnp.int32)
+            for run in (moe.scaled_mm, jax.jit(moe.scaled_mm)):
+                self.same(run(*given)[: sum(groups)], expected)
 
     def test_weights_that_become_bf16_in_the_product(self):
         """Of one expert, with some tokens and with more."""

@@ -120,7 +120,9 @@ def scaled_grouped_mm(
 
     With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), of the weight
     gradient (blocks, N), batched (E, M, K/32); sb (E, K/32, N), which may lie in memory as (E, N, K/32), of the weight gradient (blocks, K).
-    They are as `quantize_mx` gives them. Depending on the sizes, "fast" allocates a temporary copy of the tokens, or
+    They are as `quantize_mx` gives them. Scales of FP8 blocks, fp32, forward: sa (M, K/128), of 1x128, as `quantize_fp8` gives them; sb
+    (E, K/128, N/128), of 128x128, which lies in memory as (E, N/128, K/128), as checkpoints have it. Sums are promoted then. Of either another
+    order is copied. Depending on the sizes, "fast" allocates a temporary copy of the tokens, or
     of both operands, in 16 bits.
     The last two dimensions of qb are swapped in memory, all else is row-major. accumulate: "fast" or "promoted" (sums over 128 are added in
     fp32). out_dtype: bf16, f16 or fp32.

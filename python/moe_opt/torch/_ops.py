@@ -272,6 +272,8 @@ DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=False) -> Function:
     """is_fake: tensors without data may have sizes that are not known. Of products in MX blocks those of any number of tokens say what the result is."""
     attributes, out, is_mx = {"accumulate": accumulate}, _name(out_dtype), sa.dtype == E8M0
+    if _recipes.has_blocks(sa.dim(), sb.dim(), is_mx) and offs is not None:
+        attributes = _recipes.blocks_choice(accumulate, *((1, 0) if is_fake else (qa.shape[0], offs.numel())))
     swapped = is_mx and sb.dim() == 3 and _is_swapped(sb)
     if is_mx and is_fake:
         attributes = _recipes.mx_choice_of_any(accumulate)
@@ -279,6 +281,11 @@ def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=Fal
         attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, out)
     orders = _recipes.mx_orders(sb.dim(), swapped) if is_mx else ()
     return function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(qa, qb, sa, sb, offs), (out,), orders)
+
+
+def _side_by_side(scales: Tensor) -> Tensor:
+    """Scales whose last two dimensions are swapped in memory; a copy where they are not."""
+    return scales.transpose(-1, -2).contiguous().transpose(-1, -2)
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
@@ -292,6 +299,8 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
     if direct is not None:
         return direct(qa, qb, sa, sb, offs)
     found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
+    if _recipes.has_blocks(sa.dim(), sb.dim(), False):
+        return found(qa, qb, _side_by_side(sa), _side_by_side(sb), offs)
     out = found(qa, qb, sa, sb, offs)
     DIRECT_PRODUCTS[key] = found.call
     return out
