@@ -131,9 +131,12 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
   return false;
 }
 
-/* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. */
+/* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. That of a
+ * batched `a` that is column-major, as of the weights' gradient, always does: no other reads it. */
 static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
-  bool reads_weights = moe__mm_case(op) != MOE__GRADIENT;
+  moe__mm_case_t product = moe__mm_case(op);
+  bool is_turned = product == MOE__BATCHED && !moe__is_row_major(moe__tensor_type(op, MOE__A));
+  bool reads_weights = product != MOE__GRADIENT && !is_turned;
   return recipe->mx && !(reads_weights && moe__has_few_tokens(op));
 }
 

@@ -47,8 +47,10 @@ static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
                                        const moe__ref_sums_t *sums,
                                        moe_ref_accumulation_t accumulation, int i, int j) {
   const float value = moe__ref_sum_value(product, sums, i, j);
-  if (product->depth == 0 || !isfinite(value))
-    return (moe__ref_judged_t){value, 0};
+  const double magnitude = sums->magnitude[i][j];
+  const bool is_open = product->in_halves && isfinite(magnitude) && magnitude > MOE__REF_FP32_RANGE;
+  if (product->depth == 0 || (!isfinite(value) && !is_open))
+    return (moe__ref_judged_t){.exact = value};
   const bool in_blocks = product->in_blocks; /* then scales are in the sums already */
   const double sa = in_blocks ? 1 : moe__ref_vector_at(&product->sa, sums->row + i);
   const double sb = in_blocks ? 1 : moe__ref_vector_at(&product->sb, sums->column + j);
@@ -59,20 +61,19 @@ static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
   /* fp32 additions; with scales of blocks also one rounding of each product of two scales. */
   const double roundings = pieces + in_blocks;
   const double underflow = in_blocks ? pieces + sums->unscaled[i][j] : 1 + fabs(sb);
-  double sum_error = tensor_core_error * sums->magnitude[i][j];
+  double sum_error = tensor_core_error * magnitude;
   if (product->in_halves)
     sum_error = (tensor_core_error_halves +
                  tensor_core_rounding * ceil((double)product->depth / HALVES_DEPTH)) *
-                sums->magnitude[i][j];
+                magnitude;
   else if (accumulation == MOE_REF_PROMOTED)
-    sum_error =
-        tensor_core_error * sqrt(sums->squares[i][j]) + roundings * 0x1p-24 * sums->magnitude[i][j];
+    sum_error = tensor_core_error * sqrt(sums->squares[i][j]) + roundings * 0x1p-24 * magnitude;
   const double before_cast = fabs(sb * sa) * sum_error;
   const double before_bias = product->bias.data != NULL ? epilogue_error * fabs(scaled) : 0;
   const double bound = before_cast + before_bias +
                        moe__ref_cast_error(product->out.dtype, exact, before_cast) +
                        0x1p-149 * underflow;
-  return (moe__ref_judged_t){exact, bound};
+  return (moe__ref_judged_t){exact, bound, is_open};
 }
 
 typedef struct {
@@ -120,6 +121,8 @@ moe_ref_status_t moe_ref_scaled_mm_exact(const moe_ref_scaled_mm_t *mm,
 
 /* The error of an element in bounds. */
 static double error_of(double found, moe__ref_judged_t judged, const cast_t *cast) {
+  if (judged.is_open && !isfinite(found))
+    return 0;
   if (isnan(judged.exact) || isinf(judged.exact))
     return isnan(judged.exact) ? (isnan(found) ? 0 : INFINITY)
                                : (found == judged.exact ? 0 : INFINITY);

@@ -7,11 +7,19 @@
 
 #include "moe/reference.h"
 
+#include <stdbool.h>
+
 /* The exact result before the cast, and how far from it a kernel's may lie. Where the exact one is
  * Inf or NaN, the bound is 0. */
 typedef struct moe__ref_judged_t {
   double exact, bound;
+  bool is_open; /* the order of the sum decides whether it leaves fp32's range: Inf and NaN are
+                 * right, too */
 } moe__ref_judged_t;
+
+/* What the magnitudes that are summed must not exceed for every order of them to stay in fp32's
+ * range: a little less than its greatest number, since partial sums are rounded. */
+#define MOE__REF_FP32_RANGE 0x1.ffep127
 
 /* What the cast to the result's type adds to the bound, where the fp32 value that is cast is within
  * `error` of `exact`. */

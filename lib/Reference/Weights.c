@@ -320,9 +320,6 @@ typedef struct sum_t {
   bool overflows, is_nan, may_be_nan;
 } sum_t;
 
-/* A little less than the greatest number: partial sums are rounded. */
-static const double fp32_range = 0x1.ffep127;
-
 /* Weights that are less when they are scaled may lose so much: half of bf16's least subnormal,
  * times 2^30. Products may lose as many of fp32's. */
 static const double least_exact = 0x1p-100, most_lost = 0x1p-104, product_lost = 0x1p-119;
@@ -356,7 +353,7 @@ static sum_t sum_of(const moe_ref_mixed_mm_t *mm, const sizes_t *s, const row_t 
     const double scaled = fabs((double)row->scales[j]) * finite;
     all += isfinite(scaled) ? scaled : 0;
     const bool is_infinite = isinf(row->scales[j]);
-    sum.overflows |= finite > fp32_range || all > fp32_range || is_infinite;
+    sum.overflows |= finite > MOE__REF_FP32_RANGE || all > MOE__REF_FP32_RANGE || is_infinite;
     sum.may_be_nan |= may_scale && row->scales[j] > greatest_e2m1_scale;
     sum.is_nan |= isnan(row->scales[j]) || isnan(dot) || (is_infinite && magnitude == 0);
     sum.rounded = fmaf(row->scales[j], (float)dot, sum.rounded);

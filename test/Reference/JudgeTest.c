@@ -317,6 +317,44 @@ static void takes_overflow(void **state) {
   }
 }
 
+/* Of 16-bit operands whose magnitudes leave fp32's range the order of the sum decides: Inf and NaN
+ * are right, and what is a number must be near. Where they stay in it, and where an operand is no
+ * number, they are not. */
+static void takes_overflow_of_partial_sums(void **state) {
+  (void)state;
+  enum { TOP = 0x7F00, TOP_BELOW_0 = 0xFF00, INFINITE = 0x7F80 }; /* bf16: 2^127, -2^127, Inf */
+  uint16_t a[4], b[4] = {0x3F80, 0x3F80, 0x3F80, 0x3F80};
+  float out;
+  const moe_ref_tensor_t va = {a, MOE_REF_BF16, 3, {1, 1, 4}, {4, 4, 1}};
+  const moe_ref_tensor_t vb = {b, MOE_REF_BF16, 3, {1, 4, 1}, {4, 1, 1}};
+  const moe_ref_tensor_t vout = {&out, MOE_REF_F32, 3, {1, 1, 1}, {1, 1, 1}};
+  const moe_ref_scaled_mm_t mm = {&va, &vb, NULL, NULL, NULL, &vout, NULL, false, false};
+  static const struct {
+    uint16_t a[4];
+    float out;
+    bool passes;
+  } cases[] = {
+      {{TOP, TOP, TOP_BELOW_0, TOP_BELOW_0}, 0, true},
+      {{TOP, TOP, TOP_BELOW_0, TOP_BELOW_0}, INFINITY, true},
+      {{TOP, TOP, TOP_BELOW_0, TOP_BELOW_0}, -INFINITY, true},
+      {{TOP, TOP, TOP_BELOW_0, TOP_BELOW_0}, NAN, true},
+      {{TOP, TOP, TOP_BELOW_0, TOP_BELOW_0}, 0x1p126F, false},
+      {{TOP, TOP, TOP, TOP}, INFINITY, true},
+      {{TOP, TOP, TOP, TOP}, 0, false},
+      {{TOP, 0, 0, 0}, INFINITY, false},
+      {{TOP, INFINITE, TOP, TOP}, INFINITY, true},
+      {{TOP, INFINITE, TOP, TOP}, NAN, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    moe_ref_score_t score = {0};
+    memcpy(a, cases[i].a, sizeof a);
+    out = cases[i].out;
+    assert_int_equal(moe_ref_scaled_mm_judge(&mm, MOE_REF_FAST, 0, 1, &score), MOE_REF_OK);
+    if ((score.failures == 0) != cases[i].passes)
+      fail_msg("case %zu: worst %g", i, score.worst);
+  }
+}
+
 /* Where an operand is subnormal, what is cut off its product goes by the least normal exponent;
  * where it is 0 nothing is cut. */
 static void counts_subnormal_operands(void **state) {
@@ -494,6 +532,7 @@ int main(void) {
       cmocka_unit_test(gives_exact_results_and_bounds),
       cmocka_unit_test(finds_the_worst),
       cmocka_unit_test(takes_overflow),
+      cmocka_unit_test(takes_overflow_of_partial_sums),
       cmocka_unit_test(counts_subnormal_operands),
       cmocka_unit_test(tells_quality),
       cmocka_unit_test(adds_scores),

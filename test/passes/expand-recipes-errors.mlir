@@ -2,12 +2,12 @@
 
 // RUN: moe-opt %s --split-input-file --moe-expand-recipes --verify-diagnostics
 
-#ekn = affine_map<(e, m, k) -> (e, k, m)>
-func.func @mxfp8_few_batched_order(%a: tensor<2x64x32xbf16, #ekn>, %b: tensor<2x32x16xbf16>) -> tensor<2x64x16xbf16> {
+#km = affine_map<(m, k) -> (k, m)>
+func.func @mxfp8_order(%a: tensor<64x32xbf16, #km>, %b: tensor<2x32x16xbf16>, %offs: tensor<2xi32>) -> tensor<64x16xbf16> {
   // expected-error@below {{operand 'a' lies in memory in an order that no quantizer of this product reads, and would have to be copied; it must have no encoding}}
-  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "mxfp8"}
-      : (tensor<2x64x32xbf16, #ekn>, tensor<2x32x16xbf16>) -> tensor<2x64x16xbf16>
-  return %out : tensor<2x64x16xbf16>
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
+      : (tensor<64x32xbf16, #km>, tensor<2x32x16xbf16>, tensor<2xi32>) -> tensor<64x16xbf16>
+  return %out : tensor<64x16xbf16>
 }
 
 // -----

@@ -243,6 +243,10 @@ func.func @mx_sums(%a: tensor<259x32xbf16>, %b: tensor<4x32x16xbf16>, %offs: ten
 // CHECK: "mx_quantize.round"(%{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<205x144xbf16>, tensor<4xi32>) -> tensor<205x144xbf16>
 // CHECK: "mx_quantize.round"(%{{.*}}, %{{.*}}) {axis = 0 : i64, block = 32 : i64, element = "f8E4M3FN", mode = "rceil"} : (tensor<205x272xbf16>, tensor<4xi32>) -> tensor<205x272xbf16>
 // CHECK: "scaled_grouped_mm.mm"{{.*}} tensor<4xi32>) -> tensor<4x144x272xbf16>
+// So are those of a batched product whose tokens are column-major, as they are in the gradient of weights.
+// CHECK-LABEL: func.func @mx_few_turned
+// CHECK: "mx_quantize.round"{{.*}} -> tensor<2x64x48xbf16>
+// CHECK: "scaled_grouped_mm.mm"{{.*}} -> tensor<2x48x16xbf16>
 #ekn = affine_map<(e, k, n) -> (e, n, k)>
 func.func @mx_few(%a: tensor<256x288xbf16>, %b: tensor<4x288x144xbf16, #ekn>, %offs: tensor<4xi32>) -> tensor<256x144xbf16> {
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
@@ -264,6 +268,11 @@ func.func @mx_few_wgrad(%a: tensor<144x205xbf16, #nm>, %b: tensor<205x272xbf16>,
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"}
       : (tensor<144x205xbf16, #nm>, tensor<205x272xbf16>, tensor<4xi32>) -> tensor<4x144x272xbf16>
   return %out : tensor<4x144x272xbf16>
+}
+func.func @mx_few_turned(%a: tensor<2x48x64xbf16, #ekn>, %b: tensor<2x64x16xbf16>) -> tensor<2x48x16xbf16> {
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "mxfp8"}
+      : (tensor<2x48x64xbf16, #ekn>, tensor<2x64x16xbf16>) -> tensor<2x48x16xbf16>
+  return %out : tensor<2x48x16xbf16>
 }
 
 // -----

@@ -670,9 +670,10 @@ def test_fp8_checkpoint(tmp_path, name, dtype):
     with pytest.raises(KeyError, match="no four-bit or MXFP8 weights 'norm'"):
         moe.load_mixed_weights(path, "norm")
     for wrong, text in (
-        (torch.ones(1), "scales are .1,.; all dimensions but the last must be the same"),
-        (torch.ones(N, 1), "32 weights must share a scale"),
-        (torch.ones(N, K // 32), "scales are torch.float32; with format 'f8E4M3FN' they must be torch.float8_e8m0fnu"),
+        (torch.ones(1, dtype=torch.uint8), "scales are .1,.; all dimensions but the last must be the same"),
+        (torch.ones(N, 1, dtype=torch.uint8), "32 weights must share a scale"),
+        (torch.ones(N, K // 32, dtype=torch.float16), "scales are torch.float16; with format 'f8E4M3FN' they must be torch.float8_e8m0fnu"),
+        (torch.ones(1, 1), "FP8 weights with scales of 16 or 32 bits, as of blocks of 128 x 128, are no MXFP8: scaled_grouped_mm takes them"),
     ):
         torch_files.save_file({"up.weight": weight[0], f"up.{name}": wrong}, str(path))
         with pytest.raises(ValueError, match=f"model.safetensors: weights 'up': .*{text}"):

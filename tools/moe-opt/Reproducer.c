@@ -34,6 +34,7 @@ static struct {
   const char *text; /* NULL: no source at work */
   size_t length;    /* of the text, which may be bytecode */
   bool has_kernels; /* the source has: then it is to blame */
+  bool is_refused;  /* the source, by the parser that is at work */
   moe__text_t header;
   moe__text_t with; /* flags that are no part of a reproducer, as a shell reads them */
 } state;
@@ -101,6 +102,8 @@ static void on_fatal_error(const char *message) {
   X(SIGABRT, "aborted")
 
 static void on_crash(int signal_number) {
+  if (state.is_refused)
+    _exit(EXIT_INPUT);
   const char *what = "crash";
   switch (signal_number) {
 #define CRASH_TEXT(number, text)                                                                   \
@@ -159,6 +162,10 @@ static void append_argument(moe__text_t *out, const char *flag, const char *valu
 
 void reproducer_blame_kernels(bool has_kernels) {
   state.has_kernels = has_kernels;
+}
+
+void reproducer_excuse_parser(bool has_error) {
+  state.is_refused = has_error;
 }
 
 static void append_switches(moe__text_t *out) {

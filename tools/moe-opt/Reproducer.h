@@ -29,6 +29,10 @@ void reproducer_watch(const char *name, const moe__text_t *text, const char *pip
  * of the input. */
 void reproducer_blame_kernels(bool has_kernels);
 
+/* Says whether MLIR's parser has reported an error of the source. On its way back from one it may
+ * crash (docs/toolchain.md): the process then ends as after the error alone. */
+void reproducer_excuse_parser(bool has_error);
+
 /* Writes the reproducer of the source at work, says where it is, and exits with EXIT_BUG. */
 _Noreturn void reproducer_fail(const char *what);
 

@@ -28,6 +28,7 @@ typedef struct session_t {
   options_t options;
   moe_compiler_t *compiler;
   verifier_t *verifier;   /* while a piece is at work under --verify-diagnostics */
+  bool is_parsing;        /* MLIR's parser is at work */
   moe__text_t last_error; /* for the reproducer */
   moe__text_t pipeline;   /* of the pass flags */
   moe__text_t result;     /* what is written at the end */
@@ -53,6 +54,8 @@ static void on_diagnostic(const moe_diagnostic_t *diagnostic, void *user) {
   if (diagnostic->severity == MOE_ERROR) {
     moe__text_clear(&session->last_error);
     moe__text_put(&session->last_error, diagnostic->message);
+    if (session->is_parsing)
+      reproducer_excuse_parser(true);
   }
   if (session->verifier)
     verifier_take(session->verifier, diagnostic);
@@ -244,8 +247,11 @@ static moe_status_t run_piece(session_t *session, const char *name, const moe__t
   }
   reproducer_watch(name, piece, session->options.pipeline, session->options.emit);
   moe_module_t *module;
+  session->is_parsing = true;
   moe_status_t status =
       moe_module_parse(session->compiler, name, piece->data, piece->length, &module);
+  session->is_parsing = false;
+  reproducer_excuse_parser(false);
   reproducer_blame_kernels(status == MOE_OK && moe_module_has_kernels(module));
   if (status == MOE_OK && session->options.verify_roundtrip)
     status = check_roundtrip(session, name, module);
