@@ -10,7 +10,7 @@ import os
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 from moe_opt import _bundles, _dlpack, _library
-from moe_opt._library import InvalidArgument, NotFound, check, lib
+from moe_opt._library import InvalidArgument, NotFound, OutOfMemory, check, lib
 
 Dimension = Union[int, str, None]
 """A size: a number, the name of a symbol, or None where it follows from symbols by a formula."""
@@ -130,10 +130,14 @@ class Function:
         pointers = (ctypes.POINTER(_dlpack.Tensor) * len(views))(*(ctypes.pointer(v.tensor) for v in views))
         results = (_library.Result * len(self.results))()
         check(lib.moe_rt_call_results(self._program.handle, self._address, pointers, len(views), results, None))
-        return [
-            _dlpack.empty(like, tuple(result.shape[: len(info.shape)]), info.order, info.dtype, stream)
-            for result, info in zip(results, self.results)
-        ]
+        made = []
+        for result, info in zip(results, self.results):
+            shape = tuple(result.shape[: len(info.shape)])
+            try:
+                made.append(_dlpack.empty(like, shape, info.order, info.dtype, stream))
+            except MemoryError as error:  # of numpy
+                raise OutOfMemory(f"function '{self.name}': result '{info.name}': no memory for {info.dtype} {list(shape)}") from error
+        return made
 
     def reports(self, like: Any, stream: Any = None) -> list[str]:
         """What kernels found wrong with offsets that only the device sees, on the device of the tensor `like`, since the last time.

@@ -470,6 +470,10 @@ class Programs(unittest.TestCase):
         for stream in (-1, 2**64):
             self.refuses(moe_opt.InvalidArgument, f"stream is {stream}, which is no address", lambda stream=stream: self.program(far, stream=stream))
 
+    def test_no_memory(self):
+        with mock.patch.object(_dlpack, "_aligned", side_effect=MemoryError("Unable to allocate")):
+            self.refuses(moe_opt.OutOfMemory, "function 'quantize': result 'q': no memory for f8E4M3FN [32, 64]", lambda: self.program(self.x))
+
     def test_copied_and_pickled(self):
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary) / "bundle"

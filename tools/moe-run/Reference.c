@@ -299,6 +299,24 @@ static int follow(const moe__run_call_t *call, int number, int operand, moe__run
   return MOE__RUN_OK;
 }
 
+/* Ends of groups that several launches read lie among the fewest tokens that one of these has. */
+static int limit_tokens(const moe__run_call_t *call, const char *offsets, moe__run_use_t *use) {
+  const moe_rt_function_info_t *function = call->function;
+  for (int i = 0; i < function->launch_count; i++)
+    for (int j = 0; j < function->launches[i].operand_count; j++) {
+      moe__run_use_t other = *use;
+      if (strcmp(function->launches[i].operands[j].tensor, offsets) != 0 ||
+          !find_op(function->launches[i].op))
+        continue;
+      int rc = use_of(call, i, j, &other);
+      if (rc)
+        return rc;
+      if (other.role == MOE__RUN_OFFSETS && other.tokens < use->tokens)
+        use->tokens = other.tokens;
+    }
+  return MOE__RUN_OK;
+}
+
 int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info_t *argument,
                            moe__run_use_t *out_use) {
   int number, operand;
@@ -308,6 +326,8 @@ int moe__run_reference_use(const moe__run_call_t *call, const moe_rt_tensor_info
   if (!find_reader(call->function, argument->name, &number, &operand))
     return MOE__RUN_OK;
   int rc = use_of(call, number, operand, out_use);
+  if (!rc && out_use->role == MOE__RUN_OFFSETS)
+    return limit_tokens(call, argument->name, out_use);
   return rc ? rc : follow(call, number, operand, out_use);
 }
 
