@@ -152,6 +152,26 @@ static MlirValue product_for_b(joint_t *joint, MlirOperation op, MlirValue g, bo
   return product(joint, op, left, swapped ? a : g, type);
 }
 
+/* Refuses a size that the product for the gradient of operand `i` sums over and no kernel does: that
+ * of a is over the columns of b, that of b over the rows of a, which may be any in groups. */
+static bool check_summed(MlirOperation op, int i) {
+  static const moe__role_t OPERANDS[] = {MOE__A, MOE__B};
+  moe__mm_case_t product = moe__mm_case(op);
+  if (product == MOE__GRADIENT || (i == 1 && product == MOE__FORWARD))
+    return true;
+  MlirType other = moe__tensor_type(op, OPERANDS[1 - i]);
+  int dimension = (int)mlirShapedTypeGetRank(other) - (i == 0 ? 1 : 2);
+  int64_t size = moe__static_dimension(other, dimension);
+  MlirStringRef mx = mlirStringRefCreateFromCString("mxfp8");
+  int multiple = mlirStringRefEqual(moe__op_string(op, "recipe"), mx) ? MOE_MX_BLOCK : 16;
+  return size < 0 || size % multiple == 0 ||
+         moe__error(op,
+                    "the gradient of operand '%s' sums over dimension %d of operand '%s', of size "
+                    "%lld; it must be a multiple of %d",
+                    moe__role_name(OPERANDS[i]), dimension, moe__role_name(OPERANDS[1 - i]),
+                    (long long)size, multiple);
+}
+
 /* It holds in all three cases of a product: each has products of the others for its gradients. The
  * gradient of an operand lies in memory as the operand does. */
 static bool differentiate_product(joint_t *joint, MlirOperation op) {
@@ -165,6 +185,8 @@ static bool differentiate_product(joint_t *joint, MlirOperation op) {
     MlirValue operand = mlirOperationGetOperand(op, i);
     if (!is_active(joint, operand))
       continue;
+    if (!check_summed(op, i))
+      return false;
     MlirType type = mlirValueGetType(operand);
     moe__permutation_t swap = moe__swap_last_two((int)mlirShapedTypeGetRank(type));
     bool swapped = !moe__is_row_major(type);

@@ -57,6 +57,9 @@
 /* The factors of the product. */
 enum { A, B };
 
+/* The sizes that FP8 products sum over, and those of what they give. */
+#define FP8_MULTIPLE 16
+
 /* What a recipe gives a scale to, for a and b of each product. */
 typedef struct recipe_t {
   const char *name;
@@ -111,6 +114,28 @@ typedef struct quantized_t {
 /* ---- What can be quantized ---- */
 
 static const moe__role_t ROLES[] = {[A] = MOE__A, [B] = MOE__B};
+
+/* Refuses a size that no kernel of what this becomes takes, while it has the source's name. */
+static bool check_size(MlirOperation op, const recipe_t *recipe, int operand, int dimension,
+                       int multiple) {
+  int64_t size = moe__static_dimension(moe__tensor_type(op, ROLES[operand]), dimension);
+  return size < 0 || size % multiple == 0 ||
+         moe__error(op,
+                    "operand '%s' has dimension %d of size %lld; with recipe '%s' it must be a "
+                    "multiple of %d",
+                    moe__role_name(ROLES[operand]), dimension, (long long)size, recipe->name,
+                    multiple);
+}
+
+static bool check_sizes(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product) {
+  int last_of_a = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__A)) - 1;
+  int last_of_b = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__B)) - 1;
+  bool is_gradient = product == MOE__GRADIENT; /* whose tokens, which are summed, may be any */
+  if (recipe->mx)
+    return is_gradient || check_size(op, recipe, A, last_of_a, MOE_MX_BLOCK);
+  return check_size(op, recipe, A, is_gradient ? 0 : last_of_a, FP8_MULTIPLE) &&
+         check_size(op, recipe, B, last_of_b, FP8_MULTIPLE);
+}
 
 /* The way out of an order that no quantizer reads. */
 static bool refuse_order(MlirOperation op, int operand, bool row_major, bool column_major) {
@@ -392,7 +417,8 @@ static bool expand(MlirOperation op) {
                       "recipe \"%s\" has scales that change along the sum; accumulate must be "
                       "\"promoted\"",
                       recipe->name);
-  if (!plan(op, recipe, product, A, &quantized[A]) || !plan(op, recipe, product, B, &quantized[B]))
+  if (!check_sizes(op, recipe, product) || !plan(op, recipe, product, A, &quantized[A]) ||
+      !plan(op, recipe, product, B, &quantized[B]))
     return false;
   build(op, recipe, quantized);
   return true;

@@ -182,3 +182,19 @@ func.func @other_dimensions(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %of
       permutation = [0, 1, 2, 3, 4, 5, 6, 8, 7]
   return %out, %t : tensor<?x32xbf16>, tensor<1x1x1x1x1x1x1x32x32xi8>
 }
+
+// -----
+
+func.func @rows_that_are_summed(%a: tensor<2x5x64xbf16>, %b: tensor<2x64x32xbf16>) -> tensor<2x5x32xbf16> {
+  // expected-error@below {{the gradient of operand 'b' sums over dimension 1 of operand 'a', of size 5; it must be a multiple of 16}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_rowwise"} : (tensor<2x5x64xbf16>, tensor<2x64x32xbf16>) -> tensor<2x5x32xbf16>
+  return %out : tensor<2x5x32xbf16>
+}
+
+// -----
+
+func.func @columns_that_are_summed(%a: tensor<?x64xbf16>, %b: tensor<2x64x48xbf16>, %offs: tensor<2xi32>) -> tensor<?x48xbf16> {
+  // expected-error@below {{the gradient of operand 'a' sums over dimension 2 of operand 'b', of size 48; it must be a multiple of 32}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"} : (tensor<?x64xbf16>, tensor<2x64x48xbf16>, tensor<2xi32>) -> tensor<?x48xbf16>
+  return %out : tensor<?x48xbf16>
+}

@@ -105,3 +105,28 @@ func.func @schedule_of_mx(%qa: tensor<?x64xf8E4M3FN>, %qb: tensor<8x64x48xf8E4M3
          tensor<8xi32>) -> tensor<?x48xf32>
   return
 }
+
+// -----
+
+func.func @columns(%a: tensor<64x32xbf16>, %b: tensor<2x32x24xbf16>, %offs: tensor<2xi32>) -> tensor<64x24xbf16> {
+  // expected-error@below {{operand 'b' has dimension 2 of size 24; with recipe 'fp8_tensorwise' it must be a multiple of 16}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_tensorwise"} : (tensor<64x32xbf16>, tensor<2x32x24xbf16>, tensor<2xi32>) -> tensor<64x24xbf16>
+  return %out : tensor<64x24xbf16>
+}
+
+// -----
+
+func.func @summed(%a: tensor<64x48xbf16>, %b: tensor<2x48x32xbf16>, %offs: tensor<2xi32>) -> tensor<64x32xbf16> {
+  // expected-error@below {{operand 'a' has dimension 1 of size 48; with recipe 'mxfp8' it must be a multiple of 32}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"} : (tensor<64x48xbf16>, tensor<2x48x32xbf16>, tensor<2xi32>) -> tensor<64x32xbf16>
+  return %out : tensor<64x32xbf16>
+}
+
+// -----
+
+#mn = affine_map<(n, m) -> (m, n)>
+func.func @rows(%a: tensor<24x64xbf16, #mn>, %b: tensor<64x32xbf16>, %offs: tensor<2xi32>) -> tensor<2x24x32xbf16> {
+  // expected-error@below {{operand 'a' has dimension 0 of size 24; with recipe 'fp8_rowwise' it must be a multiple of 16}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"} : (tensor<24x64xbf16, #mn>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<2x24x32xbf16>
+  return %out : tensor<2x24x32xbf16>
+}
