@@ -152,8 +152,8 @@ static MlirValue product_for_b(joint_t *joint, MlirOperation op, MlirValue g, bo
   return product(joint, op, left, swapped ? a : g, type);
 }
 
-/* Refuses a size that the product for the gradient of operand `i` sums over and no kernel does: that
- * of a is over the columns of b, that of b over the rows of a, which may be any in groups. */
+/* Refuses a size that the product for the gradient of operand `i` sums over and no kernel does:
+ * that of a is over the columns of b, that of b over the rows of a, which may be any in groups. */
 static bool check_summed(MlirOperation op, int i) {
   static const moe__role_t OPERANDS[] = {MOE__A, MOE__B};
   moe__mm_case_t product = moe__mm_case(op);

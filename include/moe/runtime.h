@@ -392,8 +392,8 @@ typedef struct moe_rt_result_t {
  * moe_rt_call_run checks them, but need no data. Results have the device of the first argument and
  * the element type of the manifest, 8-bit floats as DLPack's own types.
  *
- * The size of the workspace depends on the shapes and on the device. No code is loaded, so it may be
- * called while a stream is captured. */
+ * The size of the workspace depends on the shapes and on the device. No code is loaded, so this may
+ * be called while a stream is captured. */
 MOE_API moe_rt_status_t moe_rt_call_results(const moe_rt_program_t *program,
                                             const moe_rt_function_info_t *function,
                                             const DLTensor *const *arguments, int argument_count,

@@ -287,7 +287,7 @@ static moe_rt_status_t find_loaded(const moe_rt_program_t *program, const DLTens
   *out_loaded = program;
   if (program->device)
     return MOE_RT_OK;
-  DLDevice place;
+  DLDevice place = {kDLCPU, 0};
   MOE__RT_TRY(place_of_first(tensors, tensor_count, &place));
   const moe_rt_program_t *loaded = moe__rt_program_loaded(program, place);
   if (loaded) {
@@ -374,7 +374,7 @@ static moe_rt_status_t results(const moe_rt_program_t *program, const moe__rt_fu
                                moe_rt_result_t *out_results, size_t *out_workspace_bytes) {
   moe_rt_device_t *device = program->device;
   if (!device) {
-    DLDevice place;
+    DLDevice place = {kDLCPU, 0};
     MOE__RT_TRY(place_of_first(arguments, argument_count, &place));
     MOE__RT_TRY(moe_rt_device_shared(place, &device));
   }
