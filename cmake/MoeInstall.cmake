@@ -30,7 +30,7 @@ install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # ---- Headers, dialects, documents ----
 
 file(GLOB shared_tables CONFIGURE_DEPENDS include/moe/*.def)
-install(FILES include/moe/export.h include/moe/limits.h ${shared_tables} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moe)
+install(FILES include/moe/bundle.h include/moe/export.h include/moe/limits.h ${shared_tables} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moe)
 foreach(library IN LISTS libraries)
   get_target_property(header ${library} MOE_HEADER)
   install(FILES include/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moe)

@@ -5,13 +5,14 @@
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Driver/Dialects.h"
 #include "lib/Driver/Driver.h"
+#include "moe/bundle.h"
 
 #include <mlir-c/Dialect/IRDL.h>
 #include <mlir-c/RegisterEverything.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const targets[] = {"sm_90a"};
+static const char *const targets[] = {MOE_BUNDLE_TARGET};
 static const size_t num_targets = sizeof targets / sizeof targets[0];
 
 const moe_pass_info_t *moe_compiler_passes(size_t *out_count) {

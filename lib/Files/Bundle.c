@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const moe__bundle_files[MOE__CANDIDATE_FILES] = {
-    MOE__BUNDLE_MANIFEST, MOE__BUNDLE_CUBIN, MOE__BUNDLE_PTX, MOE__BUNDLE_SOURCE};
+const char *const moe__bundle_files[MOE__CANDIDATE_FILES] = {MOE_BUNDLE_MANIFEST, MOE__BUNDLE_CUBIN,
+                                                             MOE__BUNDLE_PTX, MOE__BUNDLE_SOURCE};
 
 bool moe__candidate_has_file(const char *name) {
   bool has = false;

@@ -7,10 +7,10 @@
 #ifndef MOE_FILES_BUNDLE_H
 #define MOE_FILES_BUNDLE_H
 
+#include "moe/bundle.h"
+
 #include <stdbool.h>
 
-#define MOE__BUNDLE_FORMAT "moe-opt-bundle" /* the manifest's */
-#define MOE__BUNDLE_MANIFEST "manifest.json"
 #define MOE__BUNDLE_CUBIN "kernels.cubin"
 #define MOE__BUNDLE_PTX "kernels.ptx"
 #define MOE__BUNDLE_SOURCE "source.mlir" /* of a candidate */

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/Manifest.h"
+#include "moe/bundle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,8 +197,8 @@ static moe_rt_status_t parse_root(const moe__rt_json_t *root, moe__rt_arena_t *a
                                   moe__rt_manifest_t *out) {
   static const char *const fields[] = {"format",    "version", "producer",  "target",
                                        "artifacts", "kernels", "functions", NULL};
-  static const char *const formats[] = {"moe-opt-bundle"};
-  static const char *const targets[] = {"sm_90a"};
+  static const char *const formats[] = {MOE_BUNDLE_FORMAT};
+  static const char *const targets[] = {MOE_BUNDLE_TARGET};
   /* Format and version first: a later version may have fields that this reader does not know. */
   if (!json_is_object(root->value))
     return moe__rt_json_object(root, fields);
@@ -207,8 +208,9 @@ static moe_rt_status_t parse_root(const moe__rt_json_t *root, moe__rt_arena_t *a
   MOE__RT_TRY(moe__rt_json_word(&format, formats, 1, &index));
   int64_t number = 0;
   MOE__RT_TRY(moe__rt_json_integer(&version, INT64_MIN, INT64_MAX, &number));
-  if (number != 1)
-    return moe__rt_json_fail(&version, "is %lld; this reader knows 1", (long long)number);
+  if (number != MOE_BUNDLE_VERSION)
+    return moe__rt_json_fail(&version, "is %lld; this reader knows %d", (long long)number,
+                             MOE_BUNDLE_VERSION);
   MOE__RT_TRY(moe__rt_json_object(root, fields));
 
   moe__rt_json_t producer = moe__rt_json_member(root, "producer");

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 #include "lib/Runtime/Run.h"
+#include "moe/bundle.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -28,12 +29,10 @@ static const char *file_name(moe_rt_program_t *program, const char *file) {
   return name;
 }
 
-static const char manifest_name[] = "manifest.json";
-
 static moe_rt_status_t parse_manifest(moe_rt_program_t *program, const char *text, size_t bytes) {
   moe__rt_manifest_t *manifest =
       moe__rt_arena_allocate(&program->arena, 1, sizeof *program->manifest);
-  const char *file = file_name(program, manifest_name);
+  const char *file = file_name(program, MOE_BUNDLE_MANIFEST);
   if (!manifest || !file)
     return moe__rt_fail_memory();
   program->manifest = manifest;
@@ -68,7 +67,7 @@ static moe_rt_status_t check_code(const moe_rt_program_t *program) {
 /* NAME/FOLDER/manifest.json; whether there is one. */
 static bool has_manifest(const char *name, const char *folder) {
   char path[PATH_MAX];
-  int length = snprintf(path, sizeof path, "%s/%s/%s", name, folder, manifest_name);
+  int length = snprintf(path, sizeof path, "%s/%s/%s", name, folder, MOE_BUNDLE_MANIFEST);
   return length > 0 && length < (int)sizeof path && access(path, F_OK) == 0;
 }
 
@@ -82,7 +81,8 @@ static moe_rt_status_t fail_without_manifest(moe_rt_status_t status, const char 
 static moe_rt_status_t read_folder(moe_rt_program_t *program) {
   enum { MANIFEST_LIMIT = 1 << 24 };
   moe__rt_bytes_t text;
-  moe_rt_status_t status = moe__rt_file_read(program->name, manifest_name, MANIFEST_LIMIT, &text);
+  moe_rt_status_t status =
+      moe__rt_file_read(program->name, MOE_BUNDLE_MANIFEST, MANIFEST_LIMIT, &text);
   if (status == MOE_RT_IO_ERROR && !has_manifest(program->name, "."))
     return fail_without_manifest(status, program->name);
   MOE__RT_TRY(status);

@@ -26,7 +26,7 @@ bool moe__target_stage_bundle(MlirOperation module, const char *directory, moe__
   files[count++] = (moe__file_t){MOE__BUNDLE_CUBIN, cubin.data, cubin.length};
   if (source.data)
     files[count++] = (moe__file_t){MOE__BUNDLE_SOURCE, source.data, source.length};
-  files[count++] = (moe__file_t){MOE__BUNDLE_MANIFEST, manifest.data, manifest.length};
+  files[count++] = (moe__file_t){MOE_BUNDLE_MANIFEST, manifest.data, manifest.length};
   return moe__folder_stage(directory, files, count, &out_bundle->folder) ||
          moe__error(module, "cannot write the bundle '%s': %s", directory, strerror(errno));
 }
@@ -58,10 +58,10 @@ static bool is_file_of_candidate(const char *directory, const char *name) {
 }
 
 static bool has_own_manifest(const char *directory) {
-  char *path = join(directory, MOE__BUNDLE_MANIFEST);
+  char *path = join(directory, MOE_BUNDLE_MANIFEST);
   json_t *manifest = json_load_file(path, 0, NULL);
   const char *format = json_string_value(json_object_get(manifest, "format"));
-  bool own = format && !strcmp(format, MOE__BUNDLE_FORMAT);
+  bool own = format && !strcmp(format, MOE_BUNDLE_FORMAT);
   json_decref(manifest);
   free(path);
   return own;

@@ -337,9 +337,9 @@ moe_status_t moe__target_manifest(MlirOperation module, const moe__target_option
     json_object_set_new(artifacts, "cubin", cubin_artifact);
   }
   json_t *manifest =
-      json_pack("{ss si ss ss so so so}", "format", MOE__BUNDLE_FORMAT, "version", 1, "producer",
-                "moe-opt " MOE_VERSION, "target", options->chip, "artifacts", artifacts, "kernels",
-                kernels.list, "functions", functions);
+      json_pack("{ss si ss ss so so so}", "format", MOE_BUNDLE_FORMAT, "version",
+                MOE_BUNDLE_VERSION, "producer", "moe-opt " MOE_VERSION, "target", options->chip,
+                "artifacts", artifacts, "kernels", kernels.list, "functions", functions);
   out_json->data = manifest ? json_dumps(manifest, JSON_INDENT(2)) : NULL;
   json_decref(manifest);
   if (!out_json->data)

@@ -289,7 +289,7 @@ int moe__run_contents(const moe__run_options_t *options) {
   if (status)
     return moe__run_runtime_error(status);
 
-  cubin_t text = read_file(options->bundle, MOE__BUNDLE_MANIFEST);
+  cubin_t text = read_file(options->bundle, MOE_BUNDLE_MANIFEST);
   json_t *manifest = text.data ? json_loadb(text.data, text.size, 0, NULL) : NULL;
   free(text.data);
   if (!manifest)
