@@ -16,6 +16,7 @@
 #include "lib/Dialect/Shapes.h"
 #include "lib/Kernels/Requirements.h"
 #include "passes/CutFunction.h"
+#include "passes/ExpandRecipes.h"
 #include "passes/Passes.h"
 #include "passes/Values.h"
 
@@ -153,17 +154,16 @@ static MlirValue product_for_b(joint_t *joint, MlirOperation op, MlirValue g, bo
 }
 
 /* Refuses a size that the product for the gradient of operand `i` sums over and no kernel does:
- * that of a is over the columns of b, that of b over the rows of a, which may be any in groups. */
+ * that of a is over the columns of b, that of b over the rows of a, which forward are in groups of
+ * any size. */
 static bool check_summed(MlirOperation op, int i) {
   static const moe__role_t OPERANDS[] = {MOE__A, MOE__B};
-  moe__mm_case_t product = moe__mm_case(op);
-  if (product == MOE__GRADIENT || (i == 1 && product == MOE__FORWARD))
+  if (i == 1 && moe__mm_case(op) == MOE__FORWARD)
     return true;
   MlirType other = moe__tensor_type(op, OPERANDS[1 - i]);
   int dimension = (int)mlirShapedTypeGetRank(other) - (i == 0 ? 1 : 2);
   int64_t size = moe__static_dimension(other, dimension);
-  MlirStringRef mx = mlirStringRefCreateFromCString("mxfp8");
-  int multiple = mlirStringRefEqual(moe__op_string(op, "recipe"), mx) ? MOE_MX_BLOCK : 16;
+  int multiple = moe__recipe_summed_multiple(op);
   return size < 0 || size % multiple == 0 ||
          moe__error(op,
                     "the gradient of operand '%s' sums over dimension %d of operand '%s', of size "

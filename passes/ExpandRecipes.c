@@ -40,6 +40,7 @@
  *     ->  q, scales_x = quantize_f16 x;  out = mixed_mm_scaled w, scales, q, scales_x
  *
  * SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#include "passes/ExpandRecipes.h"
 #include "lib/Builder/Views.h"
 #include "lib/Dialect/Dialect.h"
 #include "lib/Dialect/Shapes.h"
@@ -57,8 +58,9 @@
 /* The factors of the product. */
 enum { A, B };
 
-/* The sizes that FP8 products sum over, and those of what they give. */
+/* Sizes of products of FP8, and of bf16 tensors that are rounded. */
 #define FP8_MULTIPLE 16
+#define ROUNDED_MULTIPLE 8
 
 /* What a recipe gives a scale to, for a and b of each product. */
 typedef struct recipe_t {
@@ -99,6 +101,14 @@ static const recipe_t *find_recipe(MlirOperation op) {
   abort(); /* moe-verify knows no other */
 }
 
+static int summed_multiple(const recipe_t *recipe) {
+  return recipe->mx ? MOE_MX_BLOCK : FP8_MULTIPLE;
+}
+
+int moe__recipe_summed_multiple(MlirOperation op) {
+  return summed_multiple(find_recipe(op));
+}
+
 /* An operand and how it is quantized: x is the operand, or the row-major tensor that it is a view
  * of. */
 typedef struct quantized_t {
@@ -115,6 +125,15 @@ typedef struct quantized_t {
 
 static const moe__role_t ROLES[] = {[A] = MOE__A, [B] = MOE__B};
 
+/* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. That of a
+ * batched `a` that is column-major, as of the weights' gradient, always does: no other reads it. */
+static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
+  moe__mm_case_t product = moe__mm_case(op);
+  bool is_turned = product == MOE__BATCHED && !moe__is_row_major(moe__tensor_type(op, MOE__A));
+  bool reads_weights = product != MOE__GRADIENT && !is_turned;
+  return recipe->mx && !(reads_weights && moe__has_few_tokens(op));
+}
+
 /* Refuses a size that no kernel of what this becomes takes, while it has the source's name. */
 static bool check_size(MlirOperation op, const recipe_t *recipe, int operand, int dimension,
                        int multiple) {
@@ -128,13 +147,16 @@ static bool check_size(MlirOperation op, const recipe_t *recipe, int operand, in
 }
 
 static bool check_sizes(MlirOperation op, const recipe_t *recipe, moe__mm_case_t product) {
-  int last_of_a = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__A)) - 1;
-  int last_of_b = (int)mlirShapedTypeGetRank(moe__tensor_type(op, MOE__B)) - 1;
-  bool is_gradient = product == MOE__GRADIENT; /* whose tokens, which are summed, may be any */
-  if (recipe->mx)
-    return is_gradient || check_size(op, recipe, A, last_of_a, MOE_MX_BLOCK);
-  return check_size(op, recipe, A, is_gradient ? 0 : last_of_a, FP8_MULTIPLE) &&
-         check_size(op, recipe, B, last_of_b, FP8_MULTIPLE);
+  MlirType a = moe__tensor_type(op, MOE__A), b = moe__tensor_type(op, MOE__B);
+  int last_of_a = (int)mlirShapedTypeGetRank(a) - 1, last_of_b = (int)mlirShapedTypeGetRank(b) - 1;
+  int multiple = is_rounded(op, recipe) ? ROUNDED_MULTIPLE : FP8_MULTIPLE;
+  if (!check_size(op, recipe, B, last_of_b, multiple))
+    return false;
+  if (product == MOE__GRADIENT) /* whose tokens, which are summed, may be any */
+    return check_size(op, recipe, A, 0, multiple);
+  bool is_turned = product == MOE__BATCHED && !moe__is_row_major(a);
+  return check_size(op, recipe, A, last_of_a, summed_multiple(recipe)) &&
+         (!is_turned || check_size(op, recipe, A, last_of_a - 1, multiple));
 }
 
 /* The way out of an order that no quantizer reads. */
@@ -154,15 +176,6 @@ static bool refuse_order(MlirOperation op, int operand, bool row_major, bool col
              column_major ? encoding : "");
   free(encoding);
   return false;
-}
-
-/* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. That of a
- * batched `a` that is column-major, as of the weights' gradient, always does: no other reads it. */
-static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
-  moe__mm_case_t product = moe__mm_case(op);
-  bool is_turned = product == MOE__BATCHED && !moe__is_row_major(moe__tensor_type(op, MOE__A));
-  bool reads_weights = product != MOE__GRADIENT && !is_turned;
-  return recipe->mx && !(reads_weights && moe__has_few_tokens(op));
 }
 
 /* Decides how an operand is quantized. Of experts x can be quantized along either of the last two

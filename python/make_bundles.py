@@ -9,7 +9,8 @@ index.json holds `bundles`, a list of
     op          the op, such as "mx_quantize.quantize_fp8" or "scaled_grouped_mm.grouped_mm"
     attributes  of the op: granularity, axis, mode, recipe ...; of products with weights of four or eight bits also the sizes that the schedule is for,
                 "tokens" and "rows" of weights of a layer, or "tokens" of each expert and, where they are few, "tiles" of all, or "rows" where these are few,
-                or "ctas" and "warpgroups" of a tile where experts are (moe_opt/_mixed.py); of fast products with scales of
+                or "ctas" and "warpgroups" of a tile where experts are (moe_opt/_mixed.py); of products forward with scales of
+                FP8 blocks "fewest", "few", "some" or "many" tokens of each expert, of fast products with scales of
                 MX blocks "few" (by blocks; forward in bf16 chosen by its times), "most" or "many" tokens of each expert, or "tokens", "ctas" and
                 "warpgroups" of a tile that is chosen by its times
     operands    in order: name, dtype, rank and order (order[i]: the dimension at memory position i, outermost first)
@@ -229,7 +230,7 @@ def products():
                                  {"accumulate": accumulate}, operands, {"out": Tensor(out, 2 if case == "forward" else 3)})
 
 
-# The schedules of products with scales of FP8 blocks, by how many tokens experts have: what the compiler gives them where sizes are known.
+# The schedules of products with scales of FP8 blocks, by how many tokens experts have: what the compiler gives them with 16, 32 and 256 of each.
 BLOCKS = {
     "fewest": "swap_operands = 1, tile_n = 64, pieces = 4, stages = 8, warpgroups = 2, direct = 0, band = 8",
     "few": "swap_operands = 1, tile_n = 96, pieces = 3, stages = 6, warpgroups = 2, direct = 0, band = 8",

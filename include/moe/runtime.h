@@ -421,9 +421,10 @@ typedef struct moe_rt_workspace_t {
  *
  * Tensors are as for moe_rt_call_prepare: the arguments, then the results. They, their shapes
  * and strides are borrowed for the time of this call; the memory they point to must stay valid
- * until the launches have ended. They decide the device: all are on one. A program without a
- * device is loaded there by the first call; MOE_RT_NOT_PREPARED where that call is made while
- * `stream` is captured.
+ * until the launches have ended. The first one's number decides the device, that of managed
+ * memory too, which some producers leave 0; all are on one. A program without a device is loaded
+ * there by the first call; MOE_RT_NOT_PREPARED where that call is made while `stream` is
+ * captured.
  *
  * The workspace has at least the bytes that moe_rt_call_results gives, else
  * MOE_RT_INVALID_ARGUMENT. NULL: the runtime takes memory from the device's own stream-ordered

@@ -48,14 +48,17 @@ static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
                                        moe_ref_accumulation_t accumulation, int i, int j) {
   const float value = moe__ref_sum_value(product, sums, i, j);
   const double magnitude = sums->magnitude[i][j];
-  const bool is_open = product->in_halves && isfinite(magnitude) && magnitude > MOE__REF_FP32_RANGE;
-  if (product->depth == 0 || (!isfinite(value) && !is_open))
+  const double dot = sums->sum[i][j] + sums->rest[i][j];
+  const bool may_overflow = product->in_halves && isfinite(magnitude);
+  const bool may_be_inf = may_overflow && (magnitude + dot) / 2 > MOE__REF_FP32_RANGE;
+  const bool may_be_minus_inf = may_overflow && (magnitude - dot) / 2 > MOE__REF_FP32_RANGE;
+  if (product->depth == 0 || (!isfinite(value) && !may_be_inf && !may_be_minus_inf))
     return (moe__ref_judged_t){.exact = value};
   const bool in_blocks = product->in_blocks; /* then scales are in the sums already */
   const double sa = in_blocks ? 1 : moe__ref_vector_at(&product->sa, sums->row + i);
   const double sb = in_blocks ? 1 : moe__ref_vector_at(&product->sb, sums->column + j);
   const double bias = moe__ref_vector_at(&product->bias, sums->column + j);
-  const double scaled = sb * (sa * (sums->sum[i][j] + sums->rest[i][j]));
+  const double scaled = sb * (sa * dot);
   const double exact = scaled + bias;
   const double pieces = ceil((double)product->depth / product->piece);
   /* fp32 additions; with scales of blocks also one rounding of each product of two scales. */
@@ -73,7 +76,7 @@ static moe__ref_judged_t judge_element(const moe__ref_product_t *product,
   const double bound = before_cast + before_bias +
                        moe__ref_cast_error(product->out.dtype, exact, before_cast) +
                        0x1p-149 * underflow;
-  return (moe__ref_judged_t){exact, bound, is_open};
+  return (moe__ref_judged_t){exact, bound, may_be_inf, may_be_minus_inf};
 }
 
 typedef struct {
@@ -121,7 +124,9 @@ moe_ref_status_t moe_ref_scaled_mm_exact(const moe_ref_scaled_mm_t *mm,
 
 /* The error of an element in bounds. */
 static double error_of(double found, moe__ref_judged_t judged, const cast_t *cast) {
-  if (judged.is_open && !isfinite(found))
+  if (isnan(found) && judged.may_be_inf && judged.may_be_minus_inf)
+    return 0;
+  if (isinf(found) && (found > 0 ? judged.may_be_inf : judged.may_be_minus_inf))
     return 0;
   if (isnan(judged.exact) || isinf(judged.exact))
     return isnan(judged.exact) ? (isnan(found) ? 0 : INFINITY)

@@ -13,8 +13,9 @@
  * Inf or NaN, the bound is 0. */
 typedef struct moe__ref_judged_t {
   double exact, bound;
-  bool is_open; /* the order of the sum decides whether it leaves fp32's range: Inf and NaN are
-                 * right, too */
+  /* Whether some order of the sum leaves fp32's range, above and below: then that Inf is right too,
+   * and where both do, NaN. */
+  bool may_be_inf, may_be_minus_inf;
 } moe__ref_judged_t;
 
 /* What the magnitudes that are summed must not exceed for every order of them to stay in fp32's

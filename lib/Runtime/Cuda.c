@@ -78,7 +78,7 @@ static moe__rt_cu_pointer_t to_driver(const void *pointer) {
 /* ---- Memory ---- */
 
 static bool cuda_owns(const moe_rt_device_t *device, DLDevice place) {
-  /* Managed memory belongs to every device; DLPack gives it the number 0. */
+  /* Managed memory belongs to every device. */
   return place.device_type == kDLCUDAManaged ||
          (place.device_type == kDLCUDA && place.device_id == device->info.ordinal);
 }

@@ -268,6 +268,13 @@ def current_stream(array: Any) -> Optional[int]:
     return _STREAMS[name](sys.modules[name], device)
 
 
+def _torch_allocating_on(torch: Any, stream: Optional[int], like: Any) -> Any:
+    if stream is None or not like.is_cuda:
+        return contextlib.nullcontext()
+    is_default = stream in (0, 1)  # 1: cudaStreamLegacy, which torch takes for no stream of its own
+    return torch.cuda.stream(torch.cuda.default_stream(like.device) if is_default else torch.cuda.ExternalStream(stream, like.device))
+
+
 def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: str, stream: Optional[int] = None) -> Any:
     """A new tensor of the framework and on the device of `like`, of a logical shape, compact in a memory order. stream: the address of the
     CUDA stream that it is allocated on; None: the framework's current one. TypeError where the framework is not known."""
@@ -279,7 +286,7 @@ def empty(like: Any, shape: tuple[int, ...], order: tuple[int, ...], element: st
     if name == "torch":
         torch = sys.modules[name]
         dtype = getattr(torch, ELEMENT_TYPES[element].numpy_names[0], torch.uint8)
-        with contextlib.nullcontext() if stream is None or not like.is_cuda else torch.cuda.stream(torch.cuda.ExternalStream(stream, like.device)):
+        with _torch_allocating_on(torch, stream, like):
             return torch.empty(in_memory, dtype=dtype, device=like.device).permute(back)
     if name == "cupy":
         cupy = sys.modules[name]

@@ -16,7 +16,7 @@ from typing import Any, Optional
 GROUP_SIZES = (32, 64, 128)  # weights along K that share a scale; of MX blocks 32
 GREATEST_ZERO_POINT = 15  # mixed_mm_zeros reads four bits
 GREATEST_SCALES = {"f8E4M3FN": 37, "f4E2M1FN": 31}  # powers of two; E8M0 scales beyond them may count as NaN (docs/numerics.md)
-OTHER_FP8 = "FP8 weights with scales of 16 or 32 bits, as of blocks of 128 x 128, are no MXFP8: scaled_grouped_mm takes them as they are (docs/pytorch.md)"
+OTHER_FP8 = "MXFP8 has E8M0 scales (N, K/32); FP8 weights with fp32 scales of 128 x 128 are for scaled_grouped_mm as they are (docs/pytorch.md)"
 
 # (tokens, rows) that the products of a layer are compiled for: of few tokens by how many panels a CTA has, then by how many CTAs divide a tile's columns,
 # and of more by tiles of most forms that the compiler knows. All have so many columns.

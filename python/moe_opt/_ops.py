@@ -154,7 +154,7 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
 
     qb lies in memory with its last two dimensions swapped. offs (int32) are the ends of the groups, which may have any size;
     rows behind the last are neither read nor written.
-    Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
+    Do not pass operands that were quantized with align: their groups begin at padded rows, which this function cannot see.
     accumulate: fast or promoted sums (docs/numerics.md). With scales of MX blocks fast ones take, by the sizes, room for the tokens or both
     operands in 16 bits while they run. out_dtype: of the result, bf16, f16 or f32. Raises what `quantize_mx` raises.
     """
@@ -162,8 +162,7 @@ def scaled_mm(qa: Any, qb: Any, sa: Any, sb: Any, offs: Optional[Any] = None, ac
     _arguments.require_tensors(**{name: tensor for name, tensor in tensors.items() if tensor is not None or name != "offs"})
     if _element(sa, "sa", "f8E8M0FNU") == "f8E8M0FNU":
         return _scaled_mx(tensors, accumulate, out_dtype)
-    has_blocks = offs is not None and _recipes.has_blocks(sa.ndim, sb.ndim, False)
-    attributes = _recipes.blocks_choice(accumulate, qa.shape[0], offs.shape[0]) if has_blocks else {"accumulate": accumulate}
+    attributes = _recipes.fp32_choice(accumulate, qa.shape, (sa.ndim, sb.ndim), None if offs is None else offs.shape)
     return _call("scaled_grouped_mm.scaled_mm", attributes, tensors, (out_dtype,), "f8E4M3FN")
 
 

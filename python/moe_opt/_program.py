@@ -77,6 +77,9 @@ class Function:
     def __reduce__(self) -> tuple[Any, ...]:
         return operator.getitem, (Program(self._program), self.name)
 
+    def __copy__(self) -> Function:
+        return self
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         return self
 
@@ -135,7 +138,7 @@ class Function:
             shape = tuple(result.shape[: len(info.shape)])
             try:
                 made.append(_dlpack.empty(like, shape, info.order, info.dtype, stream))
-            except MemoryError as error:  # of numpy
+            except MemoryError as error:  # torch has an error of its own, which stays
                 raise OutOfMemory(f"function '{self.name}': result '{info.name}': no memory for {info.dtype} {list(shape)}") from error
         return made
 
@@ -167,6 +170,9 @@ class Program:
     def __reduce__(self) -> tuple[Any, ...]:
         """By the folder, or the name of a bundle of the package: what loads it needs the same one."""
         return load, (_bundles.name_of(self._folder) or self._folder,)
+
+    def __copy__(self) -> Program:
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         return self

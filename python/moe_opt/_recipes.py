@@ -40,16 +40,21 @@ SOME_TOKENS = 512  # from which on a product with scales of FP8 blocks has the t
 Shape = tuple[int, ...]
 
 
-def blocks_choice(accumulate: str, tokens: int, experts: int) -> dict[str, str]:
-    """Attributes in the index of the bundle of a product forward with scales of FP8 blocks, whose sums are always promoted."""
+def fp32_choice(accumulate: str, qa: Optional[Shape], ranks: tuple[int, int], offs: Optional[Shape]) -> dict[str, str]:
+    """Attributes in the index of the bundle of a product with fp32 scales: by the shapes of qa, None where it is not known, and offs, None where
+    there are no groups; and by the ranks of sa and sb. Those of FP8 blocks have several forward, by how many tokens experts have, whose sums are
+    always promoted."""
+    if not has_blocks(ranks, offs):
+        return {"accumulate": accumulate}
     limits = {"fewest": FEWEST_TOKENS, "few": FEW_TOKENS, "some": SOME_TOKENS - 1}
+    tokens, experts = (qa[0], offs[0]) if qa and offs else (1, 0)  # of ranks that no bundle has, and of unknown sizes: many
     size = next((size for size, most in limits.items() if tokens <= most * experts), "many")
     return {"accumulate": "promoted" if accumulate == "fast" else accumulate, "tokens": size}
 
 
-def has_blocks(sa: int, sb: int, is_mx: bool) -> bool:
-    """Whether scales of these ranks are those of FP8 blocks: 1x128 of tokens, 128x128 of weights."""
-    return not is_mx and (sa, sb) == (2, 3)
+def has_blocks(ranks: tuple[int, int], offs: Optional[Shape]) -> bool:
+    """Whether fp32 scales sa and sb of these ranks are those of FP8 blocks: 1x128 of tokens, 128x128 of the weights of experts."""
+    return ranks == (2, 3) and offs is not None
 
 
 def mx_choice(accumulate: str, qa: Shape, qb: Shape, offs: Optional[Shape], rows_of_scales: bool, out: str) -> dict[str, Any]:

@@ -181,7 +181,9 @@ def _gpt_oss(tensors: Tensors, prefix: str) -> Quantized:
 def _mxfp8(tensors: Tensors, prefix: str) -> Quantized:
     spelled = f"{prefix}.weight_scale" if f"{prefix}.weight_scale" in tensors else f"{prefix}.weight_scale_inv"
     weight = _take(tensors, f"{prefix}.weight", (2, 3), "float8_e4m3fn")
-    _require(spelled not in tensors or tensors[spelled].dtype.name not in ("float32", "bfloat16"), spelled, OTHER_FP8)
+    found = tensors.get(spelled)
+    if found is not None and found.dtype.name not in ("uint8", "float8_e8m0fnu"):
+        raise ConvertError(f"tensor '{spelled}': is {found.dtype.name} {found.shape}; {OTHER_FP8}")
     scales = _take(tensors, spelled, weight.ndim, "uint8", "float8_e8m0fnu").view(numpy.uint8)
     expected = (*weight.shape[:-1], weight.shape[-1] // 32)
     _require(scales.shape == expected, spelled, f"is {scales.shape}, of weights {weight.shape}; it must be {expected}")
@@ -389,12 +391,12 @@ def _check_layers(folder: pathlib.Path, tensors: Tensors, source: str) -> None:
     """That no expert of a layer that is converted is in a file of the checkpoint that was not read, as its index says."""
     for path in sorted(folder.glob(f"*{INDEX}")):
         files = _json(path).get("weight_map")
-        others = {name: None for name in files if name not in tensors} if isinstance(files, dict) else {}
-        layers = {_layer(prefix)[0] for prefix in _prefixes(tensors, FORMATS[source])}
-        for prefix, endings in _prefixes(others, FORMATS[source]).items():  # type: ignore[arg-type]
-            name, expert = _layer(prefix)
-            missing = prefix + endings[0]
-            _require(expert < 0 or name not in layers, missing, f"is in {files[missing]}, by {path.name}; give all files of the layer")
+        form, layers = FORMATS[source], {_layer(prefix)[0] for prefix in _prefixes(tensors, FORMATS[source])}
+        for missing in files if isinstance(files, dict) else ():
+            ending = next((endings[0] for endings in (form.endings, form.others) if endings and missing.endswith(endings[0])), None)
+            if missing not in tensors and ending is not None:
+                name, expert = _layer(missing[: -len(ending)])
+                _require(expert < 0 or name not in layers, missing, f"is in {files[missing]}, by {path.name}; give all files of the layer")
 
 
 def _check_source(folder: pathlib.Path, source: str) -> None:
@@ -427,7 +429,7 @@ def convert_files(inputs: Sequence[str | os.PathLike[str]], output: str | os.Pat
         except ConvertError as error:
             raise ConvertError(f"{path}: {error}") from error
     try:
-        for folder in {path.resolve().parent for path in map(pathlib.Path, inputs)} if source in FORMATS else ():
+        for folder in {path.absolute().parent for path in map(pathlib.Path, inputs)} if source in FORMATS else ():
             _check_source(folder, source)
             _check_layers(folder, tensors, source)
         results, metadata = convert(tensors, source)

@@ -317,9 +317,9 @@ static void takes_overflow(void **state) {
   }
 }
 
-/* Of 16-bit operands whose magnitudes leave fp32's range the order of the sum decides: Inf and NaN
- * are right, and what is a number must be near. Where they stay in it, and where an operand is no
- * number, they are not. */
+/* Of 16-bit operands the order of the sum may decide whether it leaves fp32's range: Inf is right
+ * where the terms of its sign do, NaN where both do, and what is a number must be near. Where an
+ * operand is no number that is not so. */
 static void takes_overflow_of_partial_sums(void **state) {
   (void)state;
   enum { TOP = 0x7F00, TOP_BELOW_0 = 0xFF00, INFINITE = 0x7F80 }; /* bf16: 2^127, -2^127, Inf */
@@ -341,6 +341,10 @@ static void takes_overflow_of_partial_sums(void **state) {
       {{TOP, TOP, TOP_BELOW_0, TOP_BELOW_0}, 0x1p126F, false},
       {{TOP, TOP, TOP, TOP}, INFINITY, true},
       {{TOP, TOP, TOP, TOP}, 0, false},
+      {{TOP, TOP, TOP, TOP}, -INFINITY, false},
+      {{TOP, TOP, TOP, TOP}, NAN, false},
+      {{TOP, TOP, TOP, TOP_BELOW_0}, INFINITY, true},
+      {{TOP, TOP, TOP, TOP_BELOW_0}, -INFINITY, false},
       {{TOP, 0, 0, 0}, INFINITY, false},
       {{TOP, INFINITE, TOP, TOP}, INFINITY, true},
       {{TOP, INFINITE, TOP, TOP}, NAN, false},

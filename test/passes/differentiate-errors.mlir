@@ -193,6 +193,15 @@ func.func @rows_that_are_summed(%a: tensor<2x5x64xbf16>, %b: tensor<2x64x32xbf16
 
 // -----
 
+#km = affine_map<(n, m) -> (m, n)>
+func.func @columns_of_a_gradient(%a: tensor<64x128xbf16, #km>, %b: tensor<128x48xbf16>, %offs: tensor<2xi32>) -> tensor<2x64x48xbf16> {
+  // expected-error@below {{the gradient of operand 'a' sums over dimension 1 of operand 'b', of size 48; it must be a multiple of 32}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"} : (tensor<64x128xbf16, #km>, tensor<128x48xbf16>, tensor<2xi32>) -> tensor<2x64x48xbf16>
+  return %out : tensor<2x64x48xbf16>
+}
+
+// -----
+
 func.func @columns_that_are_summed(%a: tensor<?x64xbf16>, %b: tensor<2x64x48xbf16>, %offs: tensor<2xi32>) -> tensor<?x48xbf16> {
   // expected-error@below {{the gradient of operand 'a' sums over dimension 2 of operand 'b', of size 48; it must be a multiple of 32}}
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"} : (tensor<?x64xbf16>, tensor<2x64x48xbf16>, tensor<2xi32>) -> tensor<?x48xbf16>

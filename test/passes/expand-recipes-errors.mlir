@@ -130,3 +130,20 @@ func.func @rows(%a: tensor<24x64xbf16, #mn>, %b: tensor<64x32xbf16>, %offs: tens
   %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "fp8_rowwise"} : (tensor<24x64xbf16, #mn>, tensor<64x32xbf16>, tensor<2xi32>) -> tensor<2x24x32xbf16>
   return %out : tensor<2x24x32xbf16>
 }
+
+// -----
+
+func.func @rounded_columns(%a: tensor<?x32xbf16>, %b: tensor<2x32x20xbf16>, %offs: tensor<2xi32>) -> tensor<?x20xbf16> {
+  // expected-error@below {{operand 'b' has dimension 2 of size 20; with recipe 'mxfp8' it must be a multiple of 8}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b, %offs) {recipe = "mxfp8"} : (tensor<?x32xbf16>, tensor<2x32x20xbf16>, tensor<2xi32>) -> tensor<?x20xbf16>
+  return %out : tensor<?x20xbf16>
+}
+
+// -----
+
+#ekm = affine_map<(e, m, k) -> (e, k, m)>
+func.func @turned_rows(%a: tensor<2x24x32xbf16, #ekm>, %b: tensor<2x32x16xbf16>) -> tensor<2x24x16xbf16> {
+  // expected-error@below {{operand 'a' has dimension 1 of size 24; with recipe 'fp8_rowwise' it must be a multiple of 16}}
+  %out = "scaled_grouped_mm.grouped_mm"(%a, %b) {recipe = "fp8_rowwise"} : (tensor<2x24x32xbf16, #ekm>, tensor<2x32x16xbf16>) -> tensor<2x24x16xbf16>
+  return %out : tensor<2x24x16xbf16>
+}

@@ -376,7 +376,7 @@ class Refusals(Case):
     def test_mxfp8(self):
         weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)
         for change, message in (
-            ({"x.weight_scale": scales.astype(numpy.float32)}, "'x.weight_scale': FP8 weights with scales of 16 or 32 bits, as of blocks of 128 x 128, are no MXFP8"),
+            ({"x.weight_scale": scales.astype(numpy.float32)}, r"'x.weight_scale': is float32 \(16, 3\); MXFP8 has E8M0 scales"),
             ({"x.weight_scale": scales[:, :1].copy()}, r"'x.weight_scale': is \(16, 1\), of weights \(16, 96\); it must be \(16, 3\)"),
             ({"x.weight_scale": scales[0].copy()}, "'x.weight_scale': has rank 1; it must be 2"),
             ({"x.weight": weight.astype(ml_dtypes.bfloat16)}, "'x.weight': has elements of bfloat16; they must be float8_e4m3fn"),
@@ -411,8 +411,23 @@ class Refusals(Case):
         both = [self.folder / f"model-{number}.safetensors" for number in (1, 2)]
         convert.convert_files(both, self.folder / "out", "compressed-tensors")
         self.assertEqual(read(self.folder / "out")[0]["layers.0.experts.up.weight"].shape[0], 4)
+        cache = self.folder / "snapshot"  # as downloads are kept: links to files beside which there is no index
+        cache.mkdir()
+        (cache / "model-1.safetensors").symlink_to(self.folder / "model-1.safetensors")
+        (cache / index.name).write_text(index.read_text())
+        index.unlink()
+        (self.folder / "out").unlink()
+        self.refuses_file("snapshot/model-1.safetensors", "compressed-tensors", "is in model-2.safetensors")
         index.write_text("no JSON")  # which is not needed
         convert.convert_files(both, self.folder / "out", "compressed-tensors")
+
+    def test_other_tensors_of_an_index(self):
+        """Are none of this conversion's, whatever they are."""
+        weight, scales = numpy.ones((N, K), ml_dtypes.float8_e4m3fn), numpy.full((N, K // 32), 127, numpy.uint8)
+        save_file({"a.weight": weight, "a.weight_scale": scales}, self.folder / "model-1.safetensors")
+        names = ["b.weight", "b.weight_scale", "b.weight_scale_inv", "a.other"]
+        (self.folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(names, "model-2.safetensors")}))
+        convert.convert_files([self.folder / "model-1.safetensors"], self.folder / "out", "mxfp8")
 
     def test_versions_of_gptq(self):
         save_file(Weights().gptq("x"), self.folder / "in")

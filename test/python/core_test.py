@@ -282,6 +282,27 @@ class Casts(unittest.TestCase):
             moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), sa, sb.swapaxes(1, 2), offs)
         with self.assertRaisesRegex(moe_opt.NotFound, "accumulate can be"):
             moe_opt.scaled_mm(qa, qb.swapaxes(1, 2), *scales, offs, "exact")
+        for rank_0 in ((qa, numpy.array(2, numpy.int32)), (qa[0, 0], offs)):
+            with self.assertRaisesRegex(moe_opt.NotFound, "of rank 0"):
+                moe_opt.scaled_mm(rank_0[0], qb.swapaxes(1, 2), *scales, rank_0[1])
+
+    @unittest.skipUnless((ROOT / "python/make_bundles.py").exists() and MOE_OPT.exists(), "needs the source tree")
+    def test_schedules_of_fp8_blocks(self):
+        """Those of the package are what the compiler gives so many tokens."""
+        loading = importlib.util.spec_from_file_location("make_bundles", ROOT / "python/make_bundles.py")
+        make_bundles = importlib.util.module_from_spec(loading)
+        loading.loader.exec_module(make_bundles)
+        bundles = {bundle.choice["tokens"]: bundle for bundle in make_bundles.block_products() if bundle.name.endswith("-bf16")}
+        for size, tokens in (("fewest", 16), ("few", 32), ("some", 256), ("many", 4096)):
+            source = bundles[size].source()
+            chosen = []
+            for text in (source, source.replace(f", schedule = {{{bundles[size].schedule}}}", "").replace("?x?x?x", "8x512x1024x").replace("<?xi32", "<8xi32")):
+                if text is not source:
+                    text = text.replace("?x?xf8", f"{8 * tokens}x512xf8").replace("?x?xbf16", f"{8 * tokens}x1024xbf16").replace("8x512x1024xf32", "8x4x8xf32")
+                    text = text.replace("?x?xf32", f"{8 * tokens}x4xf32")
+                made = subprocess.run([MOE_OPT, "-", "--moe-select-schedule"], input=text, text=True, capture_output=True, check=True).stdout
+                chosen.append(re.search("schedule = {[^}]*}", made)[0])
+            self.assertEqual(*chosen, size)
 
     def test_products_of_few_experts(self):
         """The tiles of MX_SIZES: each has every bit, in groups of no tokens, of few and of more than a tile has room for, in both orders of scales."""
@@ -480,6 +501,7 @@ class Programs(unittest.TestCase):
             shutil.copytree(self.folder, folder)
             for program, name in ((self.program, self.folder.name), (moe_opt.load(folder), str(folder))):
                 self.assertIs(copy.deepcopy([program])[0], program)
+                self.assertIs(copy.copy(program), program)
                 self.assertEqual(program.__reduce__()[1], (name,))
                 (function,) = program
                 self.assertIs(copy.deepcopy(function), function)
@@ -675,7 +697,7 @@ class Tables(unittest.TestCase):
             "include/moe/limits.h": {"MOE_MAX_GROUPS": _mixed.MOST_EXPERTS},
             "lib/Kernels/Requirements.h": {"MOE__FEW_TOKENS": _recipes.FEW_TOKENS},
             "passes/ExpandMx.c": {"MOST_TOKENS_BY_BLOCKS": _recipes.BLOCKS_TOKENS, "MOST_TOKENS_MIXED": _recipes.MIXED_TOKENS},
-            "lib/Kernels/scaled_grouped_mm/Candidates.c": {"TOKENS_OF_THREE": _recipes.SOME_TOKENS},
+            "lib/Kernels/scaled_grouped_mm/Candidates.c": {"FEWEST_TOKENS": _recipes.FEWEST_TOKENS, "TOKENS_OF_THREE": _recipes.SOME_TOKENS},
             "lib/Kernels/mixed_mm/F16.h": {"MOE__MX_MOST_IN_F16": _mixed.MX_MOST},
             "lib/Kernels/mixed_mm/CandidatesFew.c": {
                 "SKEW": _mixed._SKEW, "MANY_TILES": _mixed._MANY_TILES, "MANY_ROUNDS": _mixed._MANY_ROUNDS,

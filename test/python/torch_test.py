@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch")
 import moe_opt  # noqa: E402
 import moe_opt.torch as moe  # noqa: E402
 from core_test import blocks_of  # noqa: E402
+from moe_opt.torch import _ops  # noqa: E402
 
 GPU = torch.cuda.is_available()
 DEVICE = "cuda" if GPU else "cpu"
@@ -1050,15 +1051,18 @@ def test_products_of_fp8_blocks(groups):
     expected = torch.from_numpy(expected).to(DEVICE, BF16)
     for scales in ((sa, sb), (sa.t().contiguous().t(), sb.contiguous())):
         assert torch.equal(moe.scaled_grouped_mm(qa, qb, *scales, offs)[: sum(groups)], expected)
+    with pytest.raises((moe_opt.NotFound, moe_opt.InvalidArgument), match="rank 0"):
+        moe.scaled_grouped_mm(qa, qb, sa, sb, offs[0])
     compiled = torch.compile(lambda *given: moe.scaled_grouped_mm(*given), fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(qa, qb, sa, sb, offs)[: sum(groups)], expected)
 
 
 def test_quantized_tokens_times_fp8_blocks():
     """What quantize_fp8 gives is what the product reads, without a copy."""
-    x, w = (tensor.detach() for tensor in operands())
+    generator = torch.Generator().manual_seed(0)
+    x, w = (torch.randn(shape, generator=generator).to(BF16).to(DEVICE) for shape in ((M, 336), (E, N, 336)))
     a, b = moe.quantize_fp8(x, "1x128"), moe.quantize_fp8(w, "128x128")
-    assert a.scales.stride(0) == 1 or a.scales.shape[1] == 1
+    assert a.scales.stride() == (1, M) and _ops._side_by_side(a.scales) is a.scales
     out = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2), ends())
     values = a.q.float() * a.scales.repeat_interleave(128, 1)[:, : x.shape[1]]
     scales = b.scales.repeat_interleave(128, 1)[:, : w.shape[1]].repeat_interleave(128, 2)[..., : w.shape[2]]

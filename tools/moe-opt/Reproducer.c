@@ -102,8 +102,11 @@ static void on_fatal_error(const char *message) {
   X(SIGABRT, "aborted")
 
 static void on_crash(int signal_number) {
-  if (state.is_refused)
+  if (state.is_refused) {
+    write_text(STDERR_FILENO, "moe-opt: MLIR's parser crashed after this error; what follows was "
+                              "not read\n");
     _exit(EXIT_INPUT);
+  }
   const char *what = "crash";
   switch (signal_number) {
 #define CRASH_TEXT(number, text)                                                                   \

@@ -30,7 +30,7 @@ void reproducer_watch(const char *name, const moe__text_t *text, const char *pip
 void reproducer_blame_kernels(bool has_kernels);
 
 /* Says whether MLIR's parser has reported an error of the source. On its way back from one it may
- * crash (docs/toolchain.md): the process then ends as after the error alone. */
+ * crash (docs/toolchain.md): the process then says so and ends with EXIT_INPUT. */
 void reproducer_excuse_parser(bool has_error);
 
 /* Writes the reproducer of the source at work, says where it is, and exits with EXIT_BUG. */

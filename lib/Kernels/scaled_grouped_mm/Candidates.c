@@ -144,6 +144,7 @@ static const moe__mm_schedule_t TOKENS_64_MX[] = {
     {SWAPPED, .tile_n = 96, .pieces = 3, .stages = 5},
     {SWAPPED, .tile_n = 64, .pieces = 2, .stages = 6},
 };
+#define FEWEST_TOKENS 16
 /* Few tokens for each expert: all is reading the weights. A group that is larger than a tile would
  * read its weights once more, so tiles are wider than most groups, and in pieces, of which a group
  * takes as many as it has tokens for. */
@@ -210,7 +211,7 @@ moe__candidates_t moe__mm_candidates(MlirOperation op) {
   int64_t tokens = tokens_per_expert(op);
   if (moe__has_mx_scales(op))
     return tokens <= MOE__FEW_TOKENS ? MOE__CANDIDATES(TOKENS_64_MX) : MOE__CANDIDATES(ROWS_MX);
-  if (tokens <= 16)
+  if (tokens <= FEWEST_TOKENS)
     return MOE__CANDIDATES(TOKENS_16);
   if (tokens <= MOE__FEW_TOKENS && promoted)
     return tokens <= 32 ? MOE__CANDIDATES(TOKENS_32_PROMOTED) : MOE__CANDIDATES(TOKENS_64_PROMOTED);

@@ -227,9 +227,10 @@ def scaled_mm(
     such scales sb of weights, with the last two dimensions swapped in memory: give what is quantized as (E, N, K) as q.transpose(0, 2, 1) and
     scales.transpose(0, 2, 1), which XLA then does not move; another order is copied. offs: (E) int32, ends of groups, as for `grouped_mm`;
     rows of no group are not defined. Scales of FP8 blocks, forward: sa (M, K/128), of 1x128, as `quantize_fp8` gives them, and sb
-    (E, K/128, N/128), of 128x128, given likewise as scales.transpose(0, 2, 1); sums are promoted then. accumulate: "fast" or "promoted" (sums over 128 are added in fp32). Fast sums with scales of MX blocks
-    take, by the sizes, room for the tokens or both operands in 16 bits. out_dtype: bfloat16, float16 or float32.
-    Groups lie as their tokens do: what was quantized with align does not fit here, and cannot be told apart.
+    (E, K/128, N/128), of 128x128, given likewise as scales.transpose(0, 2, 1); sums are promoted then. accumulate: "fast" or "promoted" (sums
+    over 128 are added in fp32). With scales of MX blocks "fast" allocates, depending on the sizes, a temporary copy of the tokens, or of both
+    operands, in 16 bits. out_dtype: bfloat16, float16 or float32.
+    Do not pass operands that were quantized with align: their groups begin at padded rows, which this function cannot see.
 
     Raises TypeError for what is no array, NotFound for a case that has no kernels, and InvalidArgument, a ValueError, for shapes that do not fit.
     """
@@ -238,14 +239,14 @@ def scaled_mm(
     _arguments.require_attributes(accumulate=accumulate)
     if out_dtype is None:  # which numpy takes for float64
         raise TypeError("out_dtype is None; it must be a type of JAX")
-    attributes, is_mx = {"accumulate": accumulate}, sa.dtype == DTYPES["f8E8M0FNU"]
-    if _recipes.has_blocks(sa.ndim, sb.ndim, is_mx) and offs is not None:
-        is_known = isinstance(qa.shape[0], int) and isinstance(offs.shape[0], int)
-        attributes = _recipes.blocks_choice(accumulate, *((qa.shape[0], offs.shape[0]) if is_known else (1, 0)))
-    if is_mx and all(isinstance(size, int) for size in (*qa.shape, *qb.shape)):
-        attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, True, _name(out_dtype))
-    elif is_mx:  # exported for any number of tokens
+    is_mx, groups = sa.dtype == DTYPES["f8E8M0FNU"], None if offs is None else offs.shape
+    is_known = all(isinstance(size, int) for size in (*qa.shape, *qb.shape))  # else it is exported for any number of tokens
+    if is_mx and is_known:
+        attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, groups, True, _name(out_dtype))
+    elif is_mx:
         attributes = _recipes.mx_choice_of_any(accumulate)
+    else:
+        attributes = _recipes.fp32_choice(accumulate, qa.shape if is_known else None, (sa.ndim, sb.ndim), groups)
     orders = _recipes.mx_orders(sb.ndim, True) if is_mx else ()
     found = _function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(*arguments.values()), (_name(out_dtype),), orders)
     return found(*arguments.values())[0]

@@ -120,10 +120,9 @@ def scaled_grouped_mm(
 
     With scales sb of (E), one for an expert, sa is (1), (E) and (E). Scales of MX blocks, float8_e8m0fnu: sa (M, K/32), of the weight
     gradient (blocks, N), batched (E, M, K/32); sb (E, K/32, N), which may lie in memory as (E, N, K/32), of the weight gradient (blocks, K).
-    They are as `quantize_mx` gives them. Scales of FP8 blocks, fp32, forward: sa (M, K/128), of 1x128, as `quantize_fp8` gives them; sb
-    (E, K/128, N/128), of 128x128, which lies in memory as (E, N/128, K/128), as checkpoints have it. Sums are promoted then. Of either another
-    order is copied. Depending on the sizes, "fast" allocates a temporary copy of the tokens, or
-    of both operands, in 16 bits.
+    They are as `quantize_mx` gives them. With them "fast" allocates, depending on the sizes, a temporary copy of the tokens, or of both operands,
+    in 16 bits. Scales of FP8 blocks, fp32, forward: sa (M, K/128), of 1x128, as `quantize_fp8` gives them; sb (E, K/128, N/128), of 128x128,
+    which lies in memory as (E, N/128, K/128), as checkpoints have it. Sums are promoted then. Such scales in another order are copied first.
     The last two dimensions of qb are swapped in memory, all else is row-major. accumulate: "fast" or "promoted" (sums over 128 are added in
     fp32). out_dtype: bf16, f16 or fp32.
     Do not pass operands that were quantized with align: their groups begin at padded rows, which this function cannot see.
@@ -227,7 +226,8 @@ def quantize_fp8(
     Returns q of x's shape, with the last two dimensions swapped in memory where axis is not the last, and the scales that multiply q.
     Tokens (M, K) quantized along M by groups have room behind the last one, up to a multiple of 128 rows, which is not written. With align,
     which is 128, for rows, each group begins at a multiple of 128 rows of q, as in quantize_mx.
-    docs/dialects/mx_quantize.md has the shapes. Raises what quantize_mx raises.
+    docs/dialects/mx_quantize.md has the shapes; scales of 1x128 blocks lie with the rows side by side, as scaled_grouped_mm reads them. Raises what
+    quantize_mx raises.
     """
     require_tensors(x=x)
     axis = _arguments.axis_of(x, axis)

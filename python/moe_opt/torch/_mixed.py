@@ -34,9 +34,9 @@ class MixedWeights(NamedTuple):
     constant: bool = False
 
     def to(self, device: Union[str, torch.device, None] = None, dtype: Optional[torch.dtype] = None) -> MixedWeights:
-        """The same on another device; with dtype, torch.bfloat16 or torch.float16, integers whose scales are of that type. bf16 rounds scales of
-        f16. f16 has those of bf16 in its normal range, rounds smaller ones, and ValueError refuses larger ones. TypeError for another type, and
-        with MX formats, whose scales are powers of two."""
+        """The same on another device; with dtype, torch.bfloat16 or torch.float16, integers whose scales are of that type. To bf16 scales are
+        rounded. To f16 those below its normal range are; one larger than 65504 is a ValueError. TypeError for another type, and with MX formats,
+        whose scales are powers of two."""
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if dtype is not None and (self.format in MX_FORMATS or dtype not in (torch.bfloat16, torch.float16)):
@@ -56,7 +56,8 @@ def _of_type(scales: Tensor, dtype: Optional[torch.dtype]) -> Tensor:
     """Scales of integers in another type; the same with None. ValueError where one is beyond its range, if the host may look."""
     found = scales if dtype is None else scales.to(dtype)
     if found is not scales and _may_wait(scales) and bool((found.isinf() & scales.isfinite()).any()):
-        raise ValueError(f"scales have a {float(scales[scales.isfinite()].abs().max()):g}, which {dtype} has not")
+        greatest = float(scales[scales.isfinite()].abs().max())
+        raise ValueError(f"a scale is {greatest:g}; {dtype} has at most {torch.finfo(dtype).max:g}")
     return found
 
 
@@ -181,8 +182,8 @@ def load_mixed_weights(
             zeros = file.get_tensor(f"{name}.zero_points") if form and f"{name}.zero_points" in names else None
     except SafetensorError as error:
         raise ValueError(f"{path}: is no safetensors file: {error}") from error
-    if form is None and scales.dtype in (torch.float32, torch.bfloat16):
-        raise ValueError(f"{path}: weights {name!r}: {OTHER_FP8}")
+    if form is None and scales.dtype not in (torch.uint8, torch.float8_e8m0fnu):
+        raise ValueError(f"{path}: weights {name!r}: scales are {scales.dtype} {tuple(scales.shape)}; {OTHER_FP8}")
     if form is None and scales.dtype == torch.uint8:
         scales = scales.view(torch.float8_e8m0fnu)
     if dtype not in (None, torch.bfloat16, torch.float16) and form not in (None, *MX_FORMATS):

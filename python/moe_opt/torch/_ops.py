@@ -271,21 +271,21 @@ DIRECT_PRODUCTS: dict[tuple, Callable[..., Tensor]] = {}
 
 def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=False) -> Function:
     """is_fake: tensors without data may have sizes that are not known. Of products in MX blocks those of any number of tokens say what the result is."""
-    attributes, out, is_mx = {"accumulate": accumulate}, _name(out_dtype), sa.dtype == E8M0
-    if _recipes.has_blocks(sa.dim(), sb.dim(), is_mx) and offs is not None:
-        attributes = _recipes.blocks_choice(accumulate, *((1, 0) if is_fake else (qa.shape[0], offs.numel())))
+    out, is_mx, groups = _name(out_dtype), sa.dtype == E8M0, None if offs is None else offs.shape
     swapped = is_mx and sb.dim() == 3 and _is_swapped(sb)
     if is_mx and is_fake:
         attributes = _recipes.mx_choice_of_any(accumulate)
     elif is_mx:
-        attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, None if offs is None else offs.shape, swapped, out)
+        attributes = _recipes.mx_choice(accumulate, qa.shape, qb.shape, groups, swapped, out)
+    else:
+        attributes = _recipes.fp32_choice(accumulate, None if is_fake else qa.shape, (sa.dim(), sb.dim()), groups)
     orders = _recipes.mx_orders(sb.dim(), swapped) if is_mx else ()
     return function("scaled_grouped_mm.scaled_mm", "call", tuple(attributes.items()), _kinds(qa, qb, sa, sb, offs), (out,), orders)
 
 
 def _side_by_side(scales: Tensor) -> Tensor:
     """Scales whose last two dimensions are swapped in memory; a copy where they are not."""
-    return scales.transpose(-1, -2).contiguous().transpose(-1, -2)
+    return scales if scales.mT.is_contiguous() else scales.transpose(-1, -2).contiguous().transpose(-1, -2)
 
 
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
@@ -295,12 +295,13 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
     if offs is None:
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(qa, qb, sa, sb)
     key = (qa.dim(), qa.dtype, qb.dim(), qb.dtype, sa.dtype, sb.dim(), sb.dtype, accumulate, out_dtype)  # all else is the runtime's to check
+    if _recipes.has_blocks((sa.dim(), sb.dim()), offs.shape):
+        key += (_recipes.fp32_choice(accumulate, qa.shape, (2, 3), offs.shape)["tokens"],)
+        sa, sb = _side_by_side(sa), _side_by_side(sb)
     direct = DIRECT_PRODUCTS.get(key)
     if direct is not None:
         return direct(qa, qb, sa, sb, offs)
     found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
-    if _recipes.has_blocks(sa.dim(), sb.dim(), False):
-        return found(qa, qb, _side_by_side(sa), _side_by_side(sb), offs)
     out = found(qa, qb, sa, sb, offs)
     DIRECT_PRODUCTS[key] = found.call
     return out
