@@ -46,10 +46,18 @@ def fp32_choice(accumulate: str, qa: Optional[Shape], ranks: tuple[int, int], of
     always promoted."""
     if not has_blocks(ranks, offs):
         return {"accumulate": accumulate}
-    limits = {"fewest": FEWEST_TOKENS, "few": FEW_TOKENS, "some": SOME_TOKENS - 1}
-    tokens, experts = (qa[0], offs[0]) if qa and offs else (1, 0)  # of ranks that no bundle has, and of unknown sizes: many
-    size = next((size for size, most in limits.items() if tokens <= most * experts), "many")
+    # Of ranks that no bundle has, and of unknown sizes: many.
+    size = blocks_size(qa[0], offs[0]) if qa and offs else "many"
     return {"accumulate": "promoted" if accumulate == "fast" else accumulate, "tokens": size}
+
+
+def blocks_size(tokens: int, experts: int) -> str:
+    """Which of the products with scales of FP8 blocks is used for so many tokens."""
+    if tokens <= FEWEST_TOKENS * experts:
+        return "fewest"
+    if tokens <= FEW_TOKENS * experts:
+        return "few"
+    return "some" if tokens < SOME_TOKENS * experts else "many"
 
 
 def has_blocks(ranks: tuple[int, int], offs: Optional[Shape]) -> bool:

@@ -288,6 +288,21 @@ def _side_by_side(scales: Tensor) -> Tensor:
     return scales if scales.mT.is_contiguous() else scales.transpose(-1, -2).contiguous().transpose(-1, -2)
 
 
+class _OfBlocks:
+    """The call of the products with scales of FP8 blocks, each of which is for so many tokens."""
+
+    def __init__(self, accumulate: str, out_dtype: torch.dtype) -> None:
+        self.accumulate, self.out_dtype = accumulate, out_dtype
+        self.products: dict[str, Function] = {}
+
+    def __call__(self, qa: Tensor, qb: Tensor, sa: Tensor, sb: Tensor, offs: Tensor) -> Tensor:
+        size = _recipes.blocks_size(qa.shape[0], offs.numel())
+        product = self.products.get(size)
+        if product is None:
+            product = self.products[size] = _scaled_mm_function(qa, qb, sa, sb, offs, self.accumulate, self.out_dtype)
+        return product.call(qa, qb, _side_by_side(sa), _side_by_side(sb), offs)
+
+
 def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfloat16):
     if sa.dtype == E8M0:
         operands = (qa, qb, sa, sb) if offs is None else (qa, qb, sa, sb, offs)
@@ -295,13 +310,13 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
     if offs is None:
         return _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)(qa, qb, sa, sb)
     key = (qa.dim(), qa.dtype, qb.dim(), qb.dtype, sa.dtype, sb.dim(), sb.dtype, accumulate, out_dtype)  # all else is the runtime's to check
-    if _recipes.has_blocks((sa.dim(), sb.dim()), offs.shape):
-        key += (_recipes.fp32_choice(accumulate, qa.shape, (2, 3), offs.shape)["tokens"],)
-        sa, sb = _side_by_side(sa), _side_by_side(sb)
     direct = DIRECT_PRODUCTS.get(key)
     if direct is not None:
         return direct(qa, qb, sa, sb, offs)
     found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
+    if _recipes.has_blocks((sa.dim(), sb.dim()), offs.shape):
+        direct = DIRECT_PRODUCTS[key] = _OfBlocks(accumulate, out_dtype)
+        return direct(qa, qb, sa, sb, offs)
     out = found(qa, qb, sa, sb, offs)
     DIRECT_PRODUCTS[key] = found.call
     return out
