@@ -54,7 +54,7 @@
 // RECORD-LABEL: llvm.func @rows_0(
 // RECORD-SAME: block = [192, 1, 1]
 // RECORD-SAME: grid = [{min = [{mul = [{dim = [0, 0]}]}, {mul = ["num_sms", 3]}]}, 1, 1]
-// RECORD-SAME: programmatic = true, requires = [{dim = [0, 1], multiple_of = 8 : i64}, {at_least = 1 : i64, dim = [0, 1]}]
+// RECORD-SAME: programmatic = true, requires = [{dim = [0, 1], multiple_of = 8 : i64}, {at_least = 1 : i64, dim = [0, 1]}, {at_most = 1073741823 : i64, dim = [0, 1]}]
 // RECORD-SAME: shared_memory = 2144
 // RECORD-SAME: zeroed = []
 //
