@@ -125,12 +125,15 @@ typedef struct quantized_t {
 
 static const moe__role_t ROLES[] = {[A] = MOE__A, [B] = MOE__B};
 
+/* Whether a batched `a` is column-major, as it is in the weights' gradient. */
+static bool is_turned(MlirOperation op) {
+  return moe__mm_case(op) == MOE__BATCHED && !moe__is_row_major(moe__tensor_type(op, MOE__A));
+}
+
 /* Whether the product becomes one of bf16 tensors that are rounded, which have no scales. That of a
- * batched `a` that is column-major, as of the weights' gradient, always does: no other reads it. */
+ * turned `a` always does: no other reads it. */
 static bool is_rounded(MlirOperation op, const recipe_t *recipe) {
-  moe__mm_case_t product = moe__mm_case(op);
-  bool is_turned = product == MOE__BATCHED && !moe__is_row_major(moe__tensor_type(op, MOE__A));
-  bool reads_weights = product != MOE__GRADIENT && !is_turned;
+  bool reads_weights = moe__mm_case(op) != MOE__GRADIENT && !is_turned(op);
   return recipe->mx && !(reads_weights && moe__has_few_tokens(op));
 }
 
@@ -154,9 +157,8 @@ static bool check_sizes(MlirOperation op, const recipe_t *recipe, moe__mm_case_t
     return false;
   if (product == MOE__GRADIENT) /* whose tokens, which are summed, may be any */
     return check_size(op, recipe, A, 0, multiple);
-  bool is_turned = product == MOE__BATCHED && !moe__is_row_major(a);
   return check_size(op, recipe, A, last_of_a, summed_multiple(recipe)) &&
-         (!is_turned || check_size(op, recipe, A, last_of_a - 1, multiple));
+         (!is_turned(op) || check_size(op, recipe, A, last_of_a - 1, multiple));
 }
 
 /* The way out of an order that no quantizer reads. */

@@ -243,7 +243,7 @@ class ProgramHandle:
         if b"\0" in name:  # the library would read up to there
             raise InvalidArgument(f"{path!r}: a path has no NUL")
         check(lib.moe_rt_program_read(name, ctypes.byref(handle)))
-        self.folder = os.path.abspath(path)
+        self.folder: str = os.fsdecode(os.path.abspath(path))
         self.handle: int = handle.value or 0
         self._destroy = lib.moe_rt_program_destroy
 

@@ -83,6 +83,11 @@ _US_OF_F16, _ELEMENTS_PER_US = 3, 7e5  # until tokens are f16
 Tile = Mapping[str, Any]  # what index.json says of a product, as python/make_bundles.py describes it
 
 
+def known_group(size: int) -> int:
+    """The largest of GROUP_SIZES that groups of this size are several of; 0 where there is none."""
+    return next((known for known in reversed(GROUP_SIZES) if size % known == 0), 0)
+
+
 def rounds(tile: Tile, tokens: int, rows: int) -> tuple[float, float]:
     """How often an H200 works off as many tiles as it has room for, and the part of that room which is taken; where CTAs divide the last tiles all
     is, and rounds are no integer."""

@@ -160,16 +160,15 @@ class Program:
 
     def __init__(self, handle: _library.ProgramHandle) -> None:
         self._handle = handle
-        self._folder: str = os.fsdecode(handle.folder)
         addresses = [lib.moe_rt_program_function(handle.handle, i) for i in range(lib.moe_rt_program_function_count(handle.handle))]
         self._functions = {function.name: function for function in (Function(handle, address) for address in addresses)}
 
     def __repr__(self) -> str:
-        return f"<moe_opt.Program {self._folder}: {', '.join(self._functions)}>"
+        return f"<moe_opt.Program {self._handle.folder}: {', '.join(self._functions)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By the folder, or the name of a bundle of the package: what loads it needs the same one."""
-        return load, (_bundles.name_of(self._folder) or self._folder,)
+        return load, (_bundles.name_of(self._handle.folder) or self._handle.folder,)
 
     def __copy__(self) -> Program:
         return self

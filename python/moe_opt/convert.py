@@ -40,7 +40,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 import numpy
 
 from moe_opt import _files
-from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES, OTHER_FP8
+from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES, OTHER_FP8, known_group
 
 Array = numpy.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
@@ -276,10 +276,11 @@ def _is_fp8(found: Quantized) -> bool:
 def _with_known_groups(found: Quantized) -> Quantized:
     """Groups of several times one that mixed_mm knows, but of less than a row, as so many groups of the largest of these with the same scales."""
     columns, groups = found.weight.shape[-1] * (1 if _is_fp8(found) else 2), found.scales.shape[-1]
-    known = next((size for size in reversed(GROUP_SIZES) if columns % (groups * size) == 0), 0)
-    if groups == 1 or not known or columns == groups * known:
+    size, rest = divmod(columns, groups)
+    known = known_group(size)
+    if groups == 1 or rest or not known or size == known:
         return found
-    times = columns // groups // known
+    times = size // known
     scales, zero_points = (None if given is None else numpy.repeat(given, times, -1) for given in (found.scales, found.zero_points))
     return Quantized(found.weight, scales, zero_points)
 
@@ -389,9 +390,10 @@ def _json(path: pathlib.Path) -> dict[str, Any]:
 
 def _check_layers(folder: pathlib.Path, tensors: Tensors, source: str) -> None:
     """That no expert of a layer that is converted is in a file of the checkpoint that was not read, as its index says."""
+    form = FORMATS[source]
+    layers = {_layer(prefix)[0] for prefix in _prefixes(tensors, form)}
     for path in sorted(folder.glob(f"*{INDEX}")):
         files = _json(path).get("weight_map")
-        form, layers = FORMATS[source], {_layer(prefix)[0] for prefix in _prefixes(tensors, FORMATS[source])}
         for missing in files if isinstance(files, dict) else ():
             ending = next((endings[0] for endings in (form.endings, form.others) if endings and missing.endswith(endings[0])), None)
             if missing not in tensors and ending is not None:

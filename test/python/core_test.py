@@ -112,6 +112,10 @@ def as_bytes(array):
     return array.view(numpy.uint8)
 
 
+# Tokens of each expert, for each of the products with scales of FP8 blocks: fewest, few, some and many.
+BLOCK_GROUPS = ([3, 0, 20], [3, 0, 80], [100, 0, 150], [1024, 0, 600])
+
+
 def blocks_of(random, groups, n, k, tokens):
     """Tokens (M, K) and weights (E, N, K) of -1, 0 and 1 as E4M3, scales of their FP8 blocks, powers of two, and the product, whose sums are exact."""
     def quantized(*shape):
@@ -270,7 +274,7 @@ class Casts(unittest.TestCase):
     def test_products_of_fp8_blocks(self):
         """As checkpoints have them: from the fewest tokens to many, whose products are four. Blocks at the ends of K and N are short."""
         random = numpy.random.default_rng(5)
-        for groups in ([3, 0, 20], [3, 0, 80], [100, 0, 150], [1024, 0, 600]):
+        for groups in BLOCK_GROUPS:
             qa, qb, sa, sb, expected = blocks_of(random, groups, 208, 336, sum(groups) + 2)
             offs = numpy.cumsum(groups).astype(numpy.int32)
             for accumulate in ("fast", "promoted"):  # sums are promoted in either case

@@ -23,7 +23,7 @@ from jax import export
 
 import moe_opt
 import moe_opt.jax as moe
-from core_test import blocks_of, reference_quantize
+from core_test import BLOCK_GROUPS, blocks_of, reference_quantize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NEAR = 0.045  # docs/numerics.md: an FP8 product keeps 28.5 dB, 0.0376 of the norm
@@ -321,7 +321,7 @@ class QuantizedProduct(unittest.TestCase):
 
     def test_fp8_blocks(self):
         """As checkpoints have them, from the fewest tokens to many."""
-        for groups in ([3, 0, 20], [3, 0, 80], [100, 0, 150], [1024, 0, 600]):
+        for groups in BLOCK_GROUPS:
             *operands, expected = blocks_of(numpy.random.default_rng(5), groups, 208, 336, sum(groups) + 2)
             qa, qb, sa, sb = map(jnp.asarray, operands)
             qa, qb = (jax.lax.bitcast_convert_type(q, jnp.float8_e4m3fn) for q in (qa, qb))

@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 import moe_opt  # noqa: E402
 import moe_opt.torch as moe  # noqa: E402
-from core_test import blocks_of  # noqa: E402
+from core_test import BLOCK_GROUPS, blocks_of  # noqa: E402
 from moe_opt.torch import _ops  # noqa: E402
 
 GPU = torch.cuda.is_available()
@@ -509,6 +509,36 @@ def test_products_in_mx_blocks(rows):
     a, b = moe.quantize_mx(x3), moe.quantize_mx(w)
     y = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2))
     assert torch.equal(y, (x3.float() @ w.float().transpose(1, 2)).to(BF16))
+
+
+@pytest.mark.parametrize("groups", BLOCK_GROUPS)
+def test_products_of_fp8_blocks(groups):
+    """Of weights as checkpoints have them: from the fewest tokens to many, scales in any order, compiled."""
+    *arrays, expected = blocks_of(numpy.random.default_rng(5), groups, 208, 336, sum(groups) + 2)
+    qa, qb, sa, sb = (torch.from_numpy(array).to(DEVICE) for array in arrays)
+    qa, qb, sb = qa.view(FP8), qb.view(FP8).transpose(1, 2), sb.transpose(1, 2)
+    offs = torch.tensor(groups, device=DEVICE).cumsum(0, dtype=torch.int32)
+    expected = torch.from_numpy(expected).to(DEVICE, BF16)
+    for scales in ((sa, sb), (sa.t().contiguous().t(), sb.contiguous())):
+        assert torch.equal(moe.scaled_grouped_mm(qa, qb, *scales, offs)[: sum(groups)], expected)
+    with pytest.raises((moe_opt.NotFound, moe_opt.InvalidArgument), match="rank 0"):
+        moe.scaled_grouped_mm(qa, qb, sa, sb, offs[0])
+    with pytest.raises(moe_opt.InvalidArgument, match="argument 'sa': has rank 1; it must be 2"):
+        moe.scaled_grouped_mm(qa, qb, sa[:, 0], sb, offs)
+    compiled = torch.compile(lambda *given: moe.scaled_grouped_mm(*given), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(qa, qb, sa, sb, offs)[: sum(groups)], expected)
+
+
+def test_quantized_tokens_times_fp8_blocks():
+    """What quantize_fp8 gives is what the product reads, without a copy."""
+    generator = torch.Generator().manual_seed(0)
+    x, w = (torch.randn(shape, generator=generator).to(BF16).to(DEVICE) for shape in ((M, 336), (E, N, 336)))
+    a, b = moe.quantize_fp8(x, "1x128"), moe.quantize_fp8(w, "128x128")
+    assert a.scales.stride() == (1, M) and _ops._side_by_side(a.scales) is a.scales
+    out = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2), ends())
+    values = a.q.float() * a.scales.repeat_interleave(128, 1)[:, : x.shape[1]]
+    scales = b.scales.repeat_interleave(128, 1)[:, : w.shape[1]].repeat_interleave(128, 2)[..., : w.shape[2]]
+    assert distance(out, reference(values, b.q.float() * scales, ends())) < 0.004
 
 
 @pytest.mark.parametrize("rows", [70, 385])
@@ -1039,34 +1069,6 @@ def test_loading_keeps_the_conversion():
         torch.__future__.set_swap_module_params_on_conversion(False)
     assert type(model.w1).__name__ == "ExpertWeights_fp8_rowwise" and isinstance(model.w1, torch.nn.Parameter)
     same_bits([model.w1.detach().as_subclass(torch.Tensor)], [plain.w1.detach()])
-
-
-@pytest.mark.parametrize("groups", [[3, 0, 20], [3, 0, 80], [100, 0, 150], [1024, 0, 600]])
-def test_products_of_fp8_blocks(groups):
-    """Of weights as checkpoints have them: from the fewest tokens to many, scales in any order, compiled."""
-    *arrays, expected = blocks_of(numpy.random.default_rng(5), groups, 208, 336, sum(groups) + 2)
-    qa, qb, sa, sb = (torch.from_numpy(array).to(DEVICE) for array in arrays)
-    qa, qb, sb = qa.view(FP8), qb.view(FP8).transpose(1, 2), sb.transpose(1, 2)
-    offs = torch.tensor(groups, device=DEVICE).cumsum(0, dtype=torch.int32)
-    expected = torch.from_numpy(expected).to(DEVICE, BF16)
-    for scales in ((sa, sb), (sa.t().contiguous().t(), sb.contiguous())):
-        assert torch.equal(moe.scaled_grouped_mm(qa, qb, *scales, offs)[: sum(groups)], expected)
-    with pytest.raises((moe_opt.NotFound, moe_opt.InvalidArgument), match="rank 0"):
-        moe.scaled_grouped_mm(qa, qb, sa, sb, offs[0])
-    compiled = torch.compile(lambda *given: moe.scaled_grouped_mm(*given), fullgraph=True, backend="aot_eager")
-    assert torch.equal(compiled(qa, qb, sa, sb, offs)[: sum(groups)], expected)
-
-
-def test_quantized_tokens_times_fp8_blocks():
-    """What quantize_fp8 gives is what the product reads, without a copy."""
-    generator = torch.Generator().manual_seed(0)
-    x, w = (torch.randn(shape, generator=generator).to(BF16).to(DEVICE) for shape in ((M, 336), (E, N, 336)))
-    a, b = moe.quantize_fp8(x, "1x128"), moe.quantize_fp8(w, "128x128")
-    assert a.scales.stride() == (1, M) and _ops._side_by_side(a.scales) is a.scales
-    out = moe.scaled_grouped_mm(a.q, b.q.transpose(1, 2), a.scales, b.scales.transpose(1, 2), ends())
-    values = a.q.float() * a.scales.repeat_interleave(128, 1)[:, : x.shape[1]]
-    scales = b.scales.repeat_interleave(128, 1)[:, : w.shape[1]].repeat_interleave(128, 2)[..., : w.shape[2]]
-    assert distance(out, reference(values, b.q.float() * scales, ends())) < 0.004
 
 
 @pytest.mark.parametrize("way", [lambda w: w.mT, lambda w: w.mH, lambda w: w.data.mT, lambda w: w.transpose(1, 2)])

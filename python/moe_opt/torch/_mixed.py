@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch._subclasses import FakeTensor
 
-from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES, OTHER_FP8
+from moe_opt._mixed import GREATEST_SCALES, GREATEST_ZERO_POINT, GROUP_SIZES, OTHER_FP8, known_group
 from moe_opt.torch import _ops
 
 _OPS = torch.ops.moe_opt
@@ -116,7 +116,7 @@ def pack_mixed_weights(weight: Tensor, scales: Tensor, zero_points: Optional[Ten
         raise ValueError(f"weight is {tuple(weight.shape)} and scales are {tuple(scales.shape)}; all dimensions but the last must be the same")
     columns, groups = (1 if is_fp8 else 2) * weight.shape[-1], scales.shape[-1]
     group_size, rest = columns // groups, columns % groups
-    known = next((size for size in reversed(GROUP_SIZES) if group_size % size == 0), 0)
+    known = known_group(group_size)
     if not rest and known and not is_mx:  # scales of other groups are those of several
         scales, zero_points = (None if given is None else given.repeat_interleave(group_size // known, -1) for given in (scales, zero_points))
         group_size = known

@@ -285,7 +285,7 @@ def _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype, is_fake=Fal
 
 def _side_by_side(scales: Tensor) -> Tensor:
     """Scales whose last two dimensions are swapped in memory; a copy where they are not."""
-    return scales if scales.mT.is_contiguous() else scales.transpose(-1, -2).contiguous().transpose(-1, -2)
+    return scales if scales.dim() < 2 or scales.mT.is_contiguous() else scales.transpose(-1, -2).contiguous().transpose(-1, -2)
 
 
 class _OfBlocks:
@@ -295,7 +295,7 @@ class _OfBlocks:
         self.accumulate, self.out_dtype = accumulate, out_dtype
         self.products: dict[str, Function] = {}
 
-    def __call__(self, qa: Tensor, qb: Tensor, sa: Tensor, sb: Tensor, offs: Tensor) -> Tensor:
+    def call(self, qa: Tensor, qb: Tensor, sa: Tensor, sb: Tensor, offs: Tensor) -> Tensor:
         size = _recipes.blocks_size(qa.shape[0], offs.numel())
         product = self.products.get(size)
         if product is None:
@@ -313,12 +313,10 @@ def _scaled_mm(qa, qb, sa, sb, offs=None, accumulate="fast", out_dtype=torch.bfl
     direct = DIRECT_PRODUCTS.get(key)
     if direct is not None:
         return direct(qa, qb, sa, sb, offs)
-    found = _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
-    if _recipes.has_blocks((sa.dim(), sb.dim()), offs.shape):
-        direct = DIRECT_PRODUCTS[key] = _OfBlocks(accumulate, out_dtype)
-        return direct(qa, qb, sa, sb, offs)
-    out = found(qa, qb, sa, sb, offs)
-    DIRECT_PRODUCTS[key] = found.call
+    has_blocks = _recipes.has_blocks((sa.dim(), sb.dim()), offs.shape)
+    found = _OfBlocks(accumulate, out_dtype) if has_blocks else _scaled_mm_function(qa, qb, sa, sb, offs, accumulate, out_dtype)
+    out = found.call(qa, qb, sa, sb, offs)
+    DIRECT_PRODUCTS[key] = found.call  # which the first call has made
     return out
 
 
